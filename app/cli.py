@@ -1,0 +1,281 @@
+"""The command line of Decodeck. Qt and torch are imported only inside the command that needs them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from engine.errors import EngineError, WishError
+from engine.types import GenerateRequest, LoadPlan, LoadSpec, Message, SamplingParams
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+OK, OUR_FAULT, USER_FAULT, INTERRUPTED = 0, 1, 2, 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors are one line that says what to do, exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USER_FAULT, f"decodeck: {message}. See {self.prog} --help\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns 0 done, 1 our fault, 2 the user's or a file's, 130 interrupted."""
+    arguments = build_parser().parse_args(argv)
+    try:
+        code: int = arguments.run(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except EngineError as error:
+        say(str(error))
+        return INTERRUPTED if error.kind == "cancelled" else USER_FAULT
+    except BrokenPipeError:
+        # Whoever read our output has gone; there is nobody left to tell.
+        sys.stderr.close()
+        return OUR_FAULT
+    except Exception:
+        return _report_bug()
+    return code
+
+
+def build_parser() -> argparse.ArgumentParser:
+    common = _common_options()
+    parser = _Parser(
+        prog="decodeck", description="Chat with a local model and see how fast it decodes.", parents=[common]
+    )
+    parser.add_argument("--version", action="version", version=f"decodeck {version('decodeck')}")
+    parser.set_defaults(run=run_window)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    chat = commands.add_parser("chat", parents=[common], help="one answer; streams text unless --json")
+    chat.add_argument("prompt", metavar="PROMPT", help="the message, or - to read it from standard input")
+    _sampling_options(chat)
+    chat.set_defaults(run=run_chat)
+    fetch = commands.add_parser("fetch", parents=[common], help="download the starter model")
+    fetch.set_defaults(run=run_fetch)
+    smoke = commands.add_parser(
+        "smoke", parents=[common], help="drive the window offscreen with the real model"
+    )
+    smoke.add_argument("--screenshot", metavar="F.png", type=Path, help="save a picture of the window")
+    smoke.set_defaults(run=run_smoke)
+    return parser
+
+
+def _common_options() -> _Parser:
+    common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    common.add_argument("--model", metavar="PATH", help="GGUF file or Hugging Face folder")
+    common.add_argument("--format", "--quant", metavar="FORMAT", help="auto, file, f32 (32) or bf16 (16)")
+    common.add_argument("--context", type=int, metavar="N", help="context length in tokens")
+    common.add_argument("--kv", metavar="BITS", help="auto, 32 or 16")
+    common.add_argument("--device", metavar="DEVICE", help="auto or cpu")
+    common.add_argument("--threads", type=int, metavar="N")
+    common.add_argument("--offline", action="store_true", help="never download anything")
+    common.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    common.add_argument(
+        "--set", action="append", metavar="NAME=VALUE", help="a setting by name, for this run"
+    )
+    return common
+
+
+def _sampling_options(chat: argparse.ArgumentParser) -> None:
+    """Options of one answer; what is not given comes from the settings."""
+    chat.argument_default = argparse.SUPPRESS
+    chat.add_argument("--system", metavar="TEXT", help="instructions that come before the message")
+    chat.add_argument("--max-tokens", type=int, metavar="N")
+    chat.add_argument("--temperature", type=float, metavar="T", help="0 is greedy")
+    chat.add_argument("--top-k", type=int, metavar="K")
+    chat.add_argument("--top-p", type=float, metavar="P")
+    chat.add_argument("--min-p", type=float, metavar="P")
+    chat.add_argument("--seed", type=int, metavar="S")
+    chat.add_argument("--repeat-penalty", type=float, metavar="R")
+    chat.add_argument("--stop", action="append", metavar="TEXT")
+
+
+def load_spec(arguments: argparse.Namespace, path: Path | str) -> LoadSpec:
+    """The wish that the common options state."""
+    given = vars(arguments)
+    names = ("format", "context", "kv", "device", "threads")
+    return LoadSpec(str(path), **{name: given[name] for name in names if name in given})
+
+
+def run_chat(arguments: argparse.Namespace) -> int:
+    plan = _plan(arguments)
+    request = _request(arguments)
+    from app import answer
+    from engine.engine import Engine
+
+    as_json = "json" in arguments
+    engine = Engine()
+    loaded = answer.load(engine, plan)
+
+    def show(text: str) -> None:
+        if not as_json:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+    result = answer.ask(engine, request, on_text=show, on_note=say)
+    if as_json:
+        print(json.dumps(answer.report(plan, loaded.kernels, result.finished, result.memory)))
+    else:
+        print()
+    if result.failed:
+        say(f"{result.failed.message} {result.failed.hint}")
+        return USER_FAULT
+    return OK
+
+
+def _request(arguments: argparse.Namespace) -> GenerateRequest:
+    from engine.decode.limits import checked
+
+    prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
+    if not prompt.strip():
+        raise WishError("The message is empty.", "Give a PROMPT, or - and some text on standard input.")
+    chosen, given = _settings(arguments), vars(arguments)
+    max_tokens = given.get("max_tokens", chosen.max_tokens)
+    if max_tokens is not None and max_tokens < 1:
+        raise WishError(f"--max-tokens {max_tokens} cannot be used.", "Give 1 or more.")
+    system = given.get("system", chosen.system_prompt)
+    messages = (*((Message("system", system),) if system else ()), Message("user", prompt))
+    names = [field.name for field in fields(SamplingParams)]
+    sampling = replace(chosen.sampling(), **{name: given[name] for name in names if name in given})
+    stops = tuple(text for text in given.get("stop", ()) if text)
+    return GenerateRequest("chat", messages, checked(sampling), max_tokens, stops)
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    """The saved settings, changed by --set for this run."""
+    from app import settings
+
+    chosen, notice = settings.load()
+    if notice:
+        say(notice)
+    for change in getattr(arguments, "set", ()):
+        chosen = settings.with_value(chosen, change)
+    return chosen
+
+
+def _plan(arguments: argparse.Namespace) -> LoadPlan:
+    """The plan of the options, refused here where it does not fit."""
+    from engine.fit.plan import plan
+    from engine.hardware.probe import probe
+    from engine.models.spec import read_spec
+
+    path = model_path(arguments)
+    result = plan(read_spec(str(path)), probe(), load_spec(arguments, path))
+    for reason in result.reasons:
+        if "trained" in reason:
+            say(reason)
+    return result
+
+
+def model_path(arguments: argparse.Namespace) -> Path:
+    """The model to use: --model, else the last used, else the starter, fetched with a line on stderr."""
+    from app import starter
+
+    if "model" in arguments:
+        return Path(arguments.model)
+    last = _settings(arguments).last_model
+    if last and Path(last).exists():
+        return Path(last)
+    installed = starter.installed_path()
+    if installed:
+        return installed
+    if "offline" in arguments:
+        raise WishError(
+            "There is no model on this computer.", "Run decodeck fetch while online, or give --model PATH."
+        )
+    say(f"fetching the starter model ({starter.MODEL_BYTES / 1e6:.0f} MB)")
+    return _fetch_starter()
+
+
+def run_fetch(arguments: argparse.Namespace) -> int:
+    from app import starter
+
+    path = starter.installed_path()
+    if path is None:
+        if "offline" in arguments:
+            raise WishError(
+                "The starter model is not on this computer.", "Run decodeck fetch without --offline."
+            )
+        path = _fetch_starter()
+    if "json" in arguments:
+        print(json.dumps({"model": str(path), "bytes": path.stat().st_size}))
+    else:
+        print(path)
+    return OK
+
+
+def _fetch_starter() -> Path:
+    """Download with a progress line; Ctrl+C keeps the part, so that the next run resumes."""
+    from app import starter
+    from app.download import DownloadProgress
+
+    is_terminal = sys.stderr.isatty()
+    shown = -1
+
+    def show(progress: DownloadProgress) -> None:
+        nonlocal shown
+        percent = 100 * progress.done_bytes // max(1, progress.total_bytes)
+        if percent == shown or (not is_terminal and percent % 10):
+            return
+        shown = percent
+        megabytes = f"{progress.done_bytes / 1e6:.0f} of {progress.total_bytes / 1e6:.0f} MB"
+        line = f"{progress.phase} {megabytes} · {percent}%"
+        sys.stderr.write(f"\r\x1b[K{line}" if is_terminal else f"{line}\n")
+        sys.stderr.flush()
+
+    try:
+        return starter.ensure(show, threading.Event())
+    finally:
+        if is_terminal:
+            sys.stderr.write("\n")
+
+
+def run_window(arguments: argparse.Namespace) -> int:
+    from app import platform_check
+
+    platform_check.check()
+    from app.main import run
+
+    return run(arguments)
+
+
+def run_smoke(arguments: argparse.Namespace) -> int:
+    from app.smoke import run
+
+    return run(arguments, model_path(arguments))
+
+
+def say(line: str) -> None:
+    """One line on standard error."""
+    print(f"decodeck: {line}", file=sys.stderr)
+
+
+def _report_bug() -> int:
+    from app import logs
+
+    path = logs.start()
+    logging.getLogger("app.cli").exception("a command failed")
+    logs.stop()
+    say(f"Something went wrong inside Decodeck. The details are in {path or 'no file: the log failed too'}.")
+    return OUR_FAULT
+
+
+def entry() -> NoReturn:
+    """The console script: as main, with Ctrl+C as exit code 130 even where a library swallows it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,65 @@
+"""The program's log file. A log that cannot be written stops nothing; no text of a chat belongs in it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from app import paths
+
+FILE = "decodeck.log"
+_MAX_BYTES = 1_000_000
+_KEPT_FILES = 3
+_FORMAT = "%(asctime)s %(levelname)s %(name)s [%(threadName)s] %(message)s"
+_LOGIN = re.compile(r"(?<=://)[^/\s@]+@")
+_OWN = ("app", "engine", "ui")
+
+
+class _Formatter(logging.Formatter):
+    """Leaves names and passwords of addresses out, in tracebacks too."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return _LOGIN.sub("", super().format(record))
+
+
+class _QuietHandler(RotatingFileHandler):
+    """A rotating file that gives up a line rather than complain: the disk may be full."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
+        with contextlib.suppress(OSError, ValueError):
+            if self.stream is not None:
+                self.stream.close()
+        self.stream = None  # opened again with the next line
+
+
+def start(level: int = logging.INFO) -> Path | None:
+    """Write warnings of libraries and everything from ``level`` of our own to the log file.
+
+    Returns the file, None where no file can be opened. A second call replaces the first.
+    """
+    stop()
+    path = paths.log_dir() / FILE
+    try:
+        handler = _QuietHandler(
+            path, maxBytes=_MAX_BYTES, backupCount=_KEPT_FILES, encoding="utf-8", errors="replace"
+        )
+    except OSError:
+        return None
+    handler.setFormatter(_Formatter(_FORMAT))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    for name in _OWN:
+        logging.getLogger(name).setLevel(level)
+    return path
+
+
+def stop() -> None:
+    """Close the log file."""
+    root = logging.getLogger()
+    for handler in [each for each in root.handlers if isinstance(each, _QuietHandler)]:
+        root.removeHandler(handler)
+        with contextlib.suppress(OSError, ValueError):
+            handler.close()

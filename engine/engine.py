@@ -1,0 +1,270 @@
+"""The engine: load a planned model, then turn requests into events, one step for every running sequence.
+
+Use it from one thread. It knows no window, no files but the model's, and no chats: only requests.
+
+    engine = Engine()
+    for progress in engine.load(plan): ...
+    engine.submit(request)
+    while engine.is_busy:
+        for event in engine.step(): ...
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.decode.sequence import Sequence, Slot
+from engine.errors import ContextError, EngineBusyError, EngineError, MemoryLimitError, TemplateError
+from engine.hardware import probe as machine
+from engine.models.checkpoint import Checkpoint
+from engine.models.decoder import Decoder, Segment
+from engine.models.load import load_decoder
+from engine.text.chat import ChatText
+from engine.types import (
+    Event,
+    Failed,
+    Finished,
+    GenerateRequest,
+    Loaded,
+    LoadPlan,
+    LoadProgress,
+    MemoryReport,
+)
+
+
+@dataclass(slots=True)
+class _Model:
+    """Everything that comes and goes with a loaded model."""
+
+    plan: LoadPlan
+    runner: Decoder
+    text: ChatText
+    slots: list[Slot]
+
+
+class Engine:
+    """Continuous batching over one model. ``clock`` gives seconds and never goes back."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._model: _Model | None = None
+        self._waiting: deque[Sequence] = deque()
+        self._running: list[Sequence] = []
+        self._pending: list[Event] = []
+        self._overhead_bytes = machine.rss_bytes()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether ``step`` has something to do."""
+        return bool(self._waiting or self._running or self._pending)
+
+    @property
+    def plan(self) -> LoadPlan | None:
+        """The plan of the loaded model."""
+        return self._model.plan if self._model else None
+
+    def load(self, plan: LoadPlan) -> Generator[LoadProgress | Loaded, None, None]:
+        """Replace the loaded model by the planned one, in pieces of about 100 ms; dropping the generator
+        cancels and leaves no model. Tokenizer and template are checked before weights are read.
+
+        Raises ModelFileError, UnsupportedModelError, TokenizerError, MemoryLimitError.
+        """
+        started = self._clock()
+        self.unload()
+        torch.set_num_threads(plan.threads)
+        yield LoadProgress(0.0, "tokenizer")
+        text = ChatText.load(plan.model.path)
+        self._check_free(plan)
+        yield LoadProgress(0.02, "weights")
+        checkpoint = Checkpoint(plan.model)
+        try:
+            runner = yield from load_decoder(plan, checkpoint)
+        finally:
+            checkpoint.close()
+        with torch.inference_mode():
+            slots = [Slot(runner.new_cache(plan.context)) for _ in range(plan.max_sequences)]
+            self._warm_up(runner, slots[0])
+        self._model = _Model(plan, runner, text, slots)
+        yield Loaded(plan, runner.kernels, self._clock() - started)
+
+    def unload(self) -> None:
+        """End all answers as cancelled and give weights and caches back."""
+        for sequence in (*self._running, *self._waiting):
+            self.cancel(sequence.request.request_id)
+        self._model = None
+
+    def submit(self, request: GenerateRequest) -> None:
+        """Queue ``request``; its events come from ``step``. Raises EngineBusyError without a model, WishError
+        for sampling values that cannot be used.
+        """
+        model = self._require_model()
+        self._waiting.append(Sequence(request, model.text.tokenizer, self._clock))
+
+    def cancel(self, request_id: str) -> None:
+        """End an answer now; its Finished("cancelled") comes with the next step. Unknown ids are ignored."""
+        for sequence in (*self._running, *self._waiting):
+            if sequence.request.request_id == request_id:
+                self._end(sequence, "cancelled")
+
+    def abort(self) -> None:
+        """End every answer as failed, after an error that no sequence can be blamed for."""
+        for sequence in (*self._running, *self._waiting):
+            self._end(sequence, "error")
+        if self._model:
+            for slot in self._model.slots:
+                slot.keep(0)
+
+    def step(self) -> list[Event]:
+        """Admit what fits, read one piece of one prompt, decode one token of every running answer."""
+        if self._model:
+            with torch.inference_mode():
+                self._admit(self._model)
+                self._prefill(self._model)
+                self._decode(self._model)
+        events, self._pending = self._pending, []
+        return events
+
+    def memory(self) -> MemoryReport:
+        """Bytes as they are held now, measured on the tensors, and the machine around them."""
+        weights = working = reserved = used = used_tokens = reserved_tokens = 0
+        if self._model:
+            weights, working = self._model.runner.bytes_by_part()
+            caches = [slot.cache for slot in self._model.slots]
+            reserved, used = sum(c.nbytes for c in caches), sum(c.used_nbytes for c in caches)
+            used_tokens, reserved_tokens = sum(c.length for c in caches), sum(c.capacity for c in caches)
+        total, free = machine.ram_bytes()
+        return MemoryReport(
+            weights_bytes=weights,
+            kv_reserved_bytes=reserved,
+            kv_used_bytes=used,
+            working_bytes=working,
+            overhead_bytes=self._overhead_bytes,
+            rss_bytes=machine.rss_bytes(),
+            ram_total_bytes=total,
+            ram_free_bytes=free,
+            kv_used_tokens=used_tokens,
+            kv_reserved_tokens=reserved_tokens,
+        )
+
+    def logits(self, ids: list[int]) -> Tensor:
+        """Float32 logits [len(ids), vocab] of a fresh sequence, for measurements and tests."""
+        model = self._require_model()
+        with torch.inference_mode():
+            cache = model.runner.new_cache(len(ids))
+            return model.runner.forward([Segment(cache, ids, wants_all_logits=True)])
+
+    def _require_model(self) -> _Model:
+        if self._model is None:
+            raise EngineBusyError("No model is loaded.", "Choose a model first.")
+        return self._model
+
+    def _check_free(self, plan: LoadPlan) -> None:
+        """A plan may be stale: look at the memory that is free now."""
+        _, free = machine.ram_bytes()
+        need = plan.bytes.weights + plan.bytes.working
+        if free is not None and need > free:
+            raise MemoryLimitError(
+                f"The model needs {need / 1e9:.2f} GB and {free / 1e9:.2f} GB are free.",
+                "Close other programs, or choose a smaller format.",
+            )
+
+    def _warm_up(self, runner: Decoder, slot: Slot) -> None:
+        """The first products set up threads and kernels; an answer should not pay for that."""
+        for rows in (2, 1):
+            if slot.cache.capacity > rows:
+                runner.forward([Segment(slot.cache, [0] * rows)])
+                slot.cache.reset()
+
+    def _admit(self, model: _Model) -> None:
+        busy = [sequence.slot for sequence in self._running]
+        free = [slot for slot in model.slots if slot not in busy]
+        while free and self._waiting:
+            sequence = self._waiting.popleft()
+            try:
+                prompt, notes = self._prompt(model, sequence.request)
+            except EngineError as error:
+                self._fail(sequence, error)
+                continue
+            slot = max(free, key=lambda candidate: candidate.common_prefix(prompt))
+            free.remove(slot)
+            sequence.admit(slot, prompt, notes)
+            self._running.append(sequence)
+            self._pending.append(sequence.prefilled_event())
+
+    def _prompt(self, model: _Model, request: GenerateRequest) -> tuple[list[int], tuple[str, ...]]:
+        ids, notes = model.text.prompt(request.messages)
+        vocab = model.plan.model.vocab_size
+        if any(token >= vocab for token in ids):
+            raise TemplateError(
+                "The tokenizer and the weights do not belong together.", "Download the model again."
+            )
+        if not ids:
+            raise ContextError("The prompt is empty.", "Write a message first.")
+        if len(ids) >= model.plan.context:
+            raise ContextError(
+                f"The prompt has {len(ids):,} tokens and the context holds {model.plan.context:,}.",
+                "Shorten it, start a new chat, or raise the context length.",
+            )
+        return ids, notes
+
+    def _prefill(self, model: _Model) -> None:
+        """One piece of the first prompt in line, so that running answers never wait longer than a piece."""
+        sequence = next((s for s in self._running if s.is_prefilling), None)
+        if sequence is None:
+            return
+        self._run(model, [sequence])
+        if sequence.reason is None:
+            self._pending.append(sequence.prefilled_event())
+
+    def _decode(self, model: _Model) -> None:
+        """One token for every sequence that has its prompt."""
+        ready = [sequence for sequence in self._running if not sequence.is_prefilling]
+        if ready:
+            self._run(model, ready)
+
+    def _run(self, model: _Model, sequences: list[Sequence]) -> None:
+        pieces = [s.next_ids(model.plan.prefill_piece) for s in sequences]
+        segments = [Segment(s.slot.cache, ids) for s, ids in zip(sequences, pieces, strict=True)]
+        logits = model.runner.forward(segments)
+        for sequence, ids, row in zip(sequences, pieces, logits, strict=True):
+            sequence.ran(ids)
+            if not sequence.is_prefilling:
+                self._accept(sequence, row)
+
+    def _accept(self, sequence: Sequence, logits: Tensor) -> None:
+        try:
+            text = sequence.accept(logits)
+        except EngineError as error:
+            self._fail(sequence, error)
+            return
+        self._pending += sequence.chunk_event(text)
+        self._pending.append(sequence.step_event())
+        if sequence.reason is not None:
+            self._running.remove(sequence)
+            self._pending.append(sequence.finished_event())
+
+    def _fail(self, sequence: Sequence, error: EngineError) -> None:
+        request_id = sequence.request.request_id
+        self._pending.append(Failed(request_id, error.kind, error.message, error.hint))
+        if sequence.is_admitted:
+            sequence.slot.keep(0)  # what it computed is not to be trusted
+        self._end(sequence, "error")
+
+    def _end(self, sequence: Sequence, reason: str) -> None:
+        if sequence in self._running:
+            self._running.remove(sequence)
+        elif sequence in self._waiting:
+            self._waiting.remove(sequence)
+        self._pending += sequence.chunk_event(sequence.end(reason))
+        self._pending.append(sequence.finished_event())
+
+
+def finished(events: list[Event], request_id: str) -> Finished | None:
+    """The end of ``request_id`` among ``events``, if it is there."""
+    return next((e for e in events if isinstance(e, Finished) and e.request_id == request_id), None)

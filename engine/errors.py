@@ -1,0 +1,78 @@
+"""Errors that a user, a file or a device can cause. Each says what happened and what to do.
+
+Everything else that is raised is our own fault and is reported as a bug.
+"""
+
+
+class EngineError(Exception):
+    """An expected failure with a plain sentence and a hint; ``kind`` is stable and machine-readable."""
+
+    kind = "engine"
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+
+class ModelFileError(EngineError):
+    """A model file or folder is damaged, incomplete or not a model at all."""
+
+    kind = "model-file"
+
+
+class UnsupportedModelError(EngineError):
+    """The file is sound, but this program cannot run what it holds (architecture, type, tokenizer)."""
+
+    kind = "unsupported"
+
+
+class UnsafeModelError(EngineError):
+    """Running the model would mean running code from its files (pickle, remote code)."""
+
+    kind = "unsafe"
+
+
+class TokenizerError(EngineError):
+    """The tokenizer is missing, incomplete or of an unknown kind."""
+
+    kind = "tokenizer"
+
+
+class TemplateError(EngineError):
+    """The chat template is missing, refuses the messages, or exceeds its limits."""
+
+    kind = "template"
+
+
+class ContextError(EngineError):
+    """The prompt does not fit the loaded context."""
+
+    kind = "context"
+
+
+class MemoryLimitError(EngineError):
+    """The plan needs more memory than is free."""
+
+    kind = "memory"
+
+
+class NumericsError(EngineError):
+    """The model produced NaN or only infinities."""
+
+    kind = "numerics"
+
+
+class WishError(EngineError):
+    """A setting has a value that cannot be used."""
+
+    kind = "setting"
+
+
+class EngineBusyError(EngineError):
+    """The engine has no model, or cannot take the request now."""
+
+    kind = "busy"

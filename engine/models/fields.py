@@ -1,0 +1,129 @@
+"""Typed reading of values from a model's own description (GGUF metadata or config.json).
+
+Owns the checks of kind and range; does not know which fields there are. Standard library only.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from engine.errors import ModelFileError
+
+MOST_INTEGER = 1 << 31
+"""No count or size in a model's description reaches this."""
+
+MOST_FACTOR = 1 << 16
+"""The largest believable factor of stretching a context."""
+
+_BITS_MARK = re.compile(r"[-._ ](I?Q\d\w*|BF16|F16|F32|FP16|FP32)$", re.IGNORECASE)
+
+
+class Fields:
+    """A mapping of foreign values with typed access; each error names the file and the field.
+
+    A value of None counts as absent. `prefix` is put before each name.
+    """
+
+    def __init__(self, source: str, values: Mapping[str, object], prefix: str = "") -> None:
+        self.source = source
+        self.values = values
+        self._prefix = prefix
+
+    def get(self, name: str) -> object:
+        """The raw value, or None."""
+        return self.values.get(self._prefix + name)
+
+    def error(self, name: str, reason: str) -> ModelFileError:
+        """An error about one field, to be raised by the caller."""
+        return ModelFileError(f"{self.source}: {self._prefix + name} {reason}.")
+
+    def integer(self, name: str, default: int | None = None, least: int = 1) -> int:
+        """A whole number; a list of equal numbers, one a layer, counts as that number."""
+        value = self.get(name)
+        if isinstance(value, list) and value and all(each == value[0] for each in value):
+            value = value[0]
+        if value is None:
+            if default is None:
+                raise self.error(name, "is missing")
+            return default
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.error(name, f"is {shown(value)}, not a whole number")
+        if not least <= value < MOST_INTEGER:
+            raise self.error(name, f"is {shown(value)}, out of any sensible range")
+        return value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """A finite number; text that spells one is refused."""
+        value = self.get(name)
+        if value is None:
+            if default is None:
+                raise self.error(name, "is missing")
+            return default
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise self.error(name, f"is {shown(value)}, not a number")
+        if abs(value) > 1e30 or not math.isfinite(value):
+            raise self.error(name, f"is {shown(value)}, out of any sensible range")
+        return float(value)
+
+    def positive(self, name: str, default: float | None = None) -> float:
+        """A finite number above 0."""
+        value = self.number(name, default)
+        if value <= 0:
+            raise self.error(name, f"is {value}, but must be above 0")
+        return value
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """A true/false value."""
+        value = self.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise self.error(name, f"is {shown(value)}, not true or false")
+        return value
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A text value."""
+        value = self.get(name)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, str):
+            raise self.error(name, "is missing" if value is None else f"is {shown(value)}, not text")
+        return value
+
+
+def display_name(path: str) -> str:
+    """A model's name for the screen: its file or folder, without the mark of its bits, on one short line.
+
+    The name inside a file is no better: converters put the name of a training run there.
+    """
+    place = Path(path)
+    name = place.stem if place.suffix.lower() == ".gguf" else _folder_name(place.resolve())
+    name = " ".join("".join(c if c.isprintable() else " " for c in name).split())
+    name = _BITS_MARK.sub("", name).strip() or name
+    return name if len(name) <= 120 else name[:119] + "…"
+
+
+def _folder_name(folder: Path) -> str:
+    """A folder's own name; in a hub's cache (models--owner--name/snapshots/hash) the model's."""
+    if folder.parent.name == "snapshots":
+        return folder.parent.parent.name.rpartition("--")[2]
+    return folder.name
+
+
+def printable(text: str, most: int = 80) -> str:
+    """Foreign text as a short piece of a message: one line, no control characters."""
+    line = "".join(c if c.isprintable() else "?" for c in text[: most + 1])
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def shown(value: object) -> str:
+    """A foreign value as one short line of a message."""
+    if isinstance(value, int) and value.bit_length() > 200:
+        return "an enormous number"
+    text = repr(value) if not isinstance(value, list | dict) else f"a {type(value).__name__}"
+    return text if len(text) <= 60 else text[:59] + "…"

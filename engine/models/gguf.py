@@ -1,0 +1,334 @@
+"""Reads the header of a GGUF file (versions 2 and 3, little endian) within fixed bounds.
+
+Owns the byte layout and its checks; does not know what architectures, tokenizers or tensors mean.
+Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import sys
+from array import array
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from engine.errors import ModelFileError, UnsupportedModelError
+from engine.models.signature import HEAD_BYTES, open_regular, refusal
+from engine.quant import formats
+from engine.types import TensorInfo
+
+Scalar = bool | int | float | str
+Value = Scalar | list[bool] | list[int] | list[float] | list[str]
+
+_DAMAGED = "The file is damaged or incomplete: download it again."
+_PIECE_BYTES = 1 << 20
+_STRING, _ARRAY, _BOOL = 8, 9, 7
+# value type → (struct letter, bytes); 7 is bool, 8 string, 9 array
+_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "B", 10: "Q", 11: "q", 12: "d"}
+_U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of what a sane header holds. The largest known vocabularies use about a tenth of them."""
+
+    keys: int = 1 << 16
+    tensors: int = 1 << 17
+    elements: int = 1 << 22  # of all arrays together
+    name_bytes: int = 1 << 16
+    string_bytes: int = 1 << 24
+    header_bytes: int = 1 << 27
+    alignment: int = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class GgufHeader:
+    """All of a GGUF file but its weights. ``tensors`` keep the file's order, offsets are absolute."""
+
+    version: int
+    alignment: int
+    metadata: dict[str, Value]
+    tensors: tuple[TensorInfo, ...]
+    data_offset: int
+    file_bytes: int
+
+
+def read_header(path: str, limits: Limits | None = None, file_index: int = 0) -> GgufHeader:
+    """Read and check the header of the GGUF file at `path`.
+
+    `file_index` goes into each TensorInfo. Text values that are not UTF-8 get U+FFFD; keys and tensor
+    names that are not are refused, as is a repeated key. Raises ModelFileError for a damaged file or
+    another kind of file, UnsupportedModelError for a sound one that is of another version or byte
+    order or holds tensors of an unknown type.
+    """
+    file, file_bytes = open_regular(path)
+    with file:
+        reader = _Reader(path, file, file_bytes, limits or Limits())
+        return reader.read(file_index)
+
+
+class _Reader:
+    """One pass over a header: a window of bytes that slides over the file, and the checks."""
+
+    def __init__(self, path: str, file: BinaryIO, file_bytes: int, limits: Limits) -> None:
+        self._path = path
+        self._file = file
+        self._file_bytes = file_bytes
+        self._limits = limits
+        self._window = b""
+        self._at = 0  # in the window
+        self._base = 0  # the window's place in the file
+        self._elements_left = limits.elements
+
+    def read(self, file_index: int) -> GgufHeader:
+        version = self._read_version()
+        num_tensors = self._read_count("tensor count", 24, self._limits.tensors)
+        num_keys = self._read_count("metadata key count", 13, self._limits.keys)
+        metadata = self._read_metadata(num_keys)
+        alignment = self._alignment(metadata)
+        layouts = [self._read_tensor_layout(index) for index in range(num_tensors)]
+        position = self._base + self._at
+        data_offset = -(-position // alignment) * alignment
+        tensors = self._place(layouts, alignment, data_offset, file_index)
+        return GgufHeader(version, alignment, metadata, tensors, data_offset, self._file_bytes)
+
+    # -- bytes -----------------------------------------------------------------------------------
+
+    def _fail(self, reason: str) -> ModelFileError:
+        return ModelFileError(f"{self._path}: {reason}", _DAMAGED)
+
+    def _need(self, count: int, field: str) -> None:
+        """Make `count` more bytes lie in the window; a claim is compared with the file before any read."""
+        missing = self._at + count - len(self._window)
+        if missing <= 0:
+            return
+        position = self._base + self._at
+        if count > self._file_bytes - position:
+            short = position + count - self._file_bytes
+            raise self._fail(f"the file ends inside its header, at {field}: {short:,} bytes are missing.")
+        if position + count > self._limits.header_bytes:
+            raise self._fail(f"the header is larger than {self._limits.header_bytes:,} bytes, at {field}.")
+        rest = self._window[self._at :]
+        more = self._file.read(max(missing, _PIECE_BYTES))
+        self._window, self._base, self._at = rest + more, position, 0
+        if len(self._window) < count:
+            raise self._fail(f"the file became shorter while it was read, at {field}.")
+
+    def _u32(self, field: str) -> int:
+        self._need(4, field)
+        value: int = _U32.unpack_from(self._window, self._at)[0]
+        self._at += 4
+        return value
+
+    def _u64(self, field: str) -> int:
+        self._need(8, field)
+        value: int = _U64.unpack_from(self._window, self._at)[0]
+        self._at += 8
+        return value
+
+    def _bytes(self, field: str, limit: int) -> bytes:
+        """A string: its length in 8 bytes, then that many bytes."""
+        length = self._u64(f"the length of {field}")
+        if length > limit:
+            raise self._fail(f"{field} claims {length:,} bytes; at most {limit:,} are allowed.")
+        self._need(length, field)
+        start = self._at
+        self._at = start + length
+        return self._window[start : self._at]
+
+    def _name(self, field: str) -> str:
+        raw = self._bytes(field, self._limits.name_bytes)
+        try:
+            name = raw.decode("utf-8")
+        except UnicodeDecodeError:
+            raise self._fail(f"{field} is not valid UTF-8: {raw[:40]!r}.") from None
+        if not name:
+            raise self._fail(f"{field} is empty.")
+        return name
+
+    # -- the fixed part ---------------------------------------------------------------------------
+
+    def _read_version(self) -> int:
+        head = self._file.read(HEAD_BYTES)
+        self._window = head
+        magic, version_bytes = head[:4], head[4:8]
+        is_swapped = len(version_bytes) == 4 and 0 < int.from_bytes(version_bytes, "big") < 1 << 16
+        if magic == b"FUGG" or (magic == b"GGUF" and is_swapped):
+            raise UnsupportedModelError(
+                f"{self._path}: this is a big-endian GGUF file, which is not supported.",
+                "Get the little-endian file of this model.",
+            )
+        if magic != b"GGUF":
+            raise refusal(self._path, head, "a GGUF file")
+        self._at = 4
+        version = self._u32("the version")
+        if version not in (2, 3):
+            raise UnsupportedModelError(
+                f"{self._path}: GGUF version {version} is not supported (2 and 3 are).",
+                "Convert the original model again with a current converter.",
+            )
+        return version
+
+    def _read_count(self, field: str, least_bytes: int, limit: int) -> int:
+        """A count whose elements take at least `least_bytes` each, so that it cannot exceed the file."""
+        count = self._u64(f"the {field}")
+        room = self._file_bytes - self._base - self._at
+        if count * least_bytes > room:
+            raise self._fail(
+                f"the {field} is {count:,}, more than a file of {self._file_bytes:,} bytes can hold;"
+                " it is damaged or cut off."
+            )
+        if count > limit:
+            raise self._fail(f"the {field} is {count:,}; at most {limit:,} are allowed.")
+        return count
+
+    # -- metadata ---------------------------------------------------------------------------------
+
+    def _read_metadata(self, num_keys: int) -> dict[str, Value]:
+        metadata: dict[str, Value] = {}
+        for index in range(num_keys):
+            key = self._name(f"metadata key {index}")
+            if key in metadata:
+                raise self._fail(f"the metadata key {_shown(key)} appears twice.")
+            value_type = self._u32(f"the type of {_shown(key)}")
+            field = f"the value of {_shown(key)}"
+            is_array = value_type == _ARRAY
+            metadata[key] = self._read_array(field) if is_array else self._read_scalar(value_type, field)
+        return metadata
+
+    def _read_scalar(self, value_type: int, field: str) -> Scalar:
+        if value_type == _STRING:
+            return self._bytes(field, self._limits.string_bytes).decode("utf-8", "replace")
+        value = self._read_numbers(value_type, 1, field)[0]
+        return value
+
+    def _read_array(self, field: str) -> Value:
+        element_type = self._u32(f"the element type of {field}")
+        if element_type == _ARRAY:
+            raise self._fail(f"{field} is an array of arrays, which no model uses.")
+        if element_type != _STRING and element_type not in _NUMBERS:
+            raise self._fail(f"{field} has the unknown element type {element_type}.")
+        least_bytes = 8 if element_type == _STRING else struct.calcsize("<" + _NUMBERS[element_type])
+        count = self._read_count(f"number of elements in {field}", least_bytes, self._elements_left)
+        self._elements_left -= count
+        if element_type == _STRING:
+            return self._read_strings(count, field)
+        return self._read_numbers(element_type, count, field)
+
+    def _read_numbers(self, value_type: int, count: int, field: str) -> list[bool] | list[int] | list[float]:
+        letter = _NUMBERS.get(value_type)
+        if letter is None:
+            raise self._fail(f"{field} has the unknown type {value_type}.")
+        numbers = array(letter)
+        size = count * numbers.itemsize
+        self._need(size, field)
+        numbers.frombytes(self._window[self._at : self._at + size])
+        self._at += size
+        if sys.byteorder == "big":
+            numbers.byteswap()
+        values: list[int] | list[float] = numbers.tolist()
+        if value_type != _BOOL:
+            return values
+        if any(value > 1 for value in values):
+            raise self._fail(f"{field} is a bool that is neither 0 nor 1.")
+        return [value == 1 for value in values]
+
+    def _read_strings(self, count: int, field: str) -> list[str]:
+        """Many short strings; the loop is written out because a vocabulary has hundreds of thousands."""
+        strings: list[str] = []
+        append, unpack_from = strings.append, _U64.unpack_from
+        limit = self._limits.string_bytes
+        window, at, size = self._window, self._at, len(self._window)
+        while len(strings) < count:
+            end = at + 8
+            if end <= size:
+                end += unpack_from(window, at)[0]
+            if end <= size:
+                append(str(window[at + 8 : end], "utf-8", "replace"))
+                at = end
+                continue
+            self._at = at
+            name = f"element {len(strings)} of {field}"
+            append(self._bytes(name, limit).decode("utf-8", "replace"))
+            window, at, size = self._window, self._at, len(self._window)
+        self._at = at
+        return strings
+
+    def _alignment(self, metadata: dict[str, Value]) -> int:
+        """`general.alignment`: a power of two from 8, 32 where it is missing."""
+        value = metadata.get("general.alignment", 32)
+        most = self._limits.alignment
+        if isinstance(value, int) and 8 <= value <= most and value & (value - 1) == 0:
+            return value
+        shown = f"{value!r}"[:40]
+        raise self._fail(f"general.alignment is {shown}; it must be a power of two from 8 to {most:,}.")
+
+    # -- tensors ----------------------------------------------------------------------------------
+
+    def _read_tensor_layout(self, index: int) -> tuple[str, tuple[int, ...], str, int, int]:
+        """(name, shape in torch order, type, offset from the data's start, bytes) of one tensor."""
+        name = self._name(f"the name of tensor {index}")
+        shown = f"tensor {_shown(name)}"
+        num_dims = self._u32(f"the number of dimensions of {shown}")
+        if num_dims > 4:
+            raise self._fail(f"{shown} claims {num_dims:,} dimensions; a GGUF tensor has at most 4.")
+        sizes = tuple(self._u64(f"the sizes of {shown}") for _ in range(num_dims))
+        type_id = self._u32(f"the type of {shown}")
+        offset = self._u64(f"the offset of {shown}")
+        tensor_type = formats.by_ggml_id(type_id)
+        if tensor_type is None:
+            raise UnsupportedModelError(
+                f"{self._path}: {shown} has the type {formats.ggml_name(type_id)}, which is not supported.",
+                "Choose another quantization of this model, such as Q4_K_M or Q8_0.",
+            )
+        shape = sizes[::-1]
+        try:
+            nbytes = formats.nbytes(tensor_type.name, shape)
+        except ValueError as error:
+            raise self._fail(f"{shown} has an impossible shape: {error}.") from None
+        return name, shape, tensor_type.name, offset, nbytes
+
+    def _place(
+        self,
+        layouts: list[tuple[str, tuple[int, ...], str, int, int]],
+        alignment: int,
+        data_offset: int,
+        file_index: int,
+    ) -> tuple[TensorInfo, ...]:
+        """Absolute tensors, after checks of names, alignment, overlap and the file's end."""
+        tensors = []
+        names: set[str] = set()
+        for name, shape, type_name, offset, nbytes in layouts:
+            if name in names:
+                raise self._fail(f"tensor {_shown(name)} appears twice.")
+            if offset % alignment:
+                raise self._fail(
+                    f"tensor {_shown(name)} starts at {offset:,}, not a multiple of {alignment}."
+                )
+            names.add(name)
+            tensors.append(TensorInfo(name, shape, type_name, file_index, data_offset + offset, nbytes))
+        check_layout(tensors, self._file_bytes, self._fail)
+        return tuple(tensors)
+
+
+def check_layout(
+    tensors: Iterable[TensorInfo], file_bytes: int, fail: Callable[[str], ModelFileError]
+) -> None:
+    """Raise `fail(reason)` where tensors overlap, or end after the file's end (then naming the first)."""
+    ordered = sorted(tensors, key=lambda tensor: (tensor.offset, tensor.nbytes))
+    for before, after in itertools.pairwise(ordered):
+        if before.offset + before.nbytes > after.offset:
+            raise fail(f"tensors {_shown(before.name)} and {_shown(after.name)} overlap.")
+    if not ordered:
+        return
+    short = max(tensor.offset + tensor.nbytes for tensor in ordered) - file_bytes
+    if short > 0:
+        first = next(tensor for tensor in ordered if tensor.offset + tensor.nbytes > file_bytes)
+        raise fail(f"the file is {short:,} bytes short: tensor {_shown(first.name)} is cut off.")
+
+
+def _shown(name: str) -> str:
+    """A name from the file as one short line of a message."""
+    return repr(name if len(name) <= 80 else name[:79] + "…")

@@ -1,0 +1,197 @@
+"""From a path to a ModelSpec: a GGUF file or a Hugging Face folder, checked from headers alone.
+
+Owns what a path means and the comparison of tensors with the architecture. Standard library only;
+reads no weights, runs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from engine.errors import EngineError, ModelFileError, UnsupportedModelError
+from engine.models import families, gguf, gguf_spec, hf_folder, hf_spec, safetensors_header
+from engine.quant import formats
+from engine.types import ModelSpec, TensorInfo
+
+_OTHER_TYPE = "Choose another quantization of this model, such as Q4_K_M or Q8_0."
+_BY_HAND = re.compile(r"\.part\d+of\d+$", re.IGNORECASE)
+_EXPERTS = re.compile(r"_exps?\b|experts?\b|ffn_gate_inp|block_sparse_moe")
+
+
+def read_spec(path: str) -> ModelSpec:
+    """The model at `path`: a GGUF file, a model folder, or a file inside one (config.json, weights).
+
+    Raises ModelFileError for damaged or incomplete models, UnsupportedModelError for what this version
+    cannot run (architecture, tensor type, option), UnsafeModelError where weights could run code. All
+    name the file and the reason. `tensors` of the result are the ones the decoder uses.
+    """
+    try:
+        return _read(path)
+    except OSError as error:
+        raise ModelFileError(f"{path}: cannot be read ({error.strerror or error}).") from None
+
+
+def _read(path: str) -> ModelSpec:
+    place = Path(path)
+    if place.is_dir():
+        return _read_folder(place)
+    name = place.name.lower()
+    if name.endswith((".safetensors", ".safetensors.index.json")) or name == "config.json":
+        return _read_weight_file(place)
+    if name.endswith(hf_folder.PICKLE_SUFFIXES) and place.exists():
+        raise hf_folder.pickle_refusal(path)
+    if _BY_HAND.search(name):
+        raise ModelFileError(
+            f"{path}: this is one piece of a file that was cut by hand.",
+            "Join the pieces in order into one .gguf file (`cat` or `copy /b`).",
+        )
+    return _checked(gguf_spec.from_header(path, gguf.read_header(path)))
+
+
+def type_summary(spec: ModelSpec) -> str:
+    """What the matrices are stored as, told from the tensors: "Q4_1", or a mix as "Q4_1 + Q8_0".
+
+    The type of most parameters comes first; a file's name may say something else.
+    """
+    counts: dict[str, int] = {}
+    for tensor in spec.tensors:
+        if len(tensor.shape) > 1:
+            counts[tensor.type] = counts.get(tensor.type, 0) + tensor.shape[0] * tensor.shape[1]
+    return " + ".join(sorted(counts, key=lambda name: -counts[name]))
+
+
+def scan_folder(folder: str) -> list[tuple[str, ModelSpec | EngineError]]:
+    """The models in a folder and its direct sub-folders, by name; broken ones with their error.
+
+    Projectors (mmproj) and unfinished downloads are left out. Raises ModelFileError if the folder
+    itself cannot be read.
+    """
+    found: list[tuple[str, ModelSpec | EngineError]] = []
+    for path in _candidates(Path(folder)):
+        try:
+            found.append((path, read_spec(path)))
+        except EngineError as error:
+            error.__context__ = None  # nor the traceback: their frames would stay alive
+            found.append((path, error.with_traceback(None)))
+    return found
+
+
+def _candidates(folder: Path, depth: int = 0) -> Iterator[str]:
+    for name in sorted(hf_folder.file_names(folder), key=lambda each: (each.casefold(), each)):
+        path = folder / name
+        if name.startswith("."):
+            continue
+        try:
+            is_folder = path.is_dir()
+        except OSError:
+            continue
+        if not is_folder:
+            if name.lower().endswith(".gguf") and not name.lower().startswith("mmproj"):
+                yield str(path)
+        elif (path / "config.json").is_file():
+            yield str(path)
+        elif depth == 0:
+            try:
+                yield from _candidates(path, depth + 1)
+            except ModelFileError:
+                continue  # a sub-folder without permission is not this folder's fault
+
+
+def _read_weight_file(path: Path) -> ModelSpec:
+    """A file of a model folder stands for the folder; without config.json, say what the file is."""
+    if not path.exists():
+        raise ModelFileError(f"{path}: there is no such file.", "Check the path.")
+    if not (path.parent / "config.json").is_file():
+        if path.suffix.lower() == ".safetensors":
+            safetensors_header.read(str(path))
+        raise ModelFileError(
+            f"{path}: config.json is missing beside it.", "Download the model's whole folder."
+        )
+    return _read_folder(path.parent)
+
+
+def _read_folder(folder: Path) -> ModelSpec:
+    names = hf_folder.file_names(folder)
+    ggufs = sorted(name for name in names if name.lower().endswith(".gguf"))
+    has_weights = any(name.endswith((".safetensors", ".safetensors.index.json")) for name in names)
+    if ggufs and not has_weights:
+        if len(ggufs) > 1:
+            raise ModelFileError(f"{folder}: there are {len(ggufs)} GGUF files here.", "Choose one of them.")
+        return read_spec(str(folder / ggufs[0]))
+    if "config.json" not in names:
+        if has_weights:
+            raise ModelFileError(f"{folder}: config.json is missing.", "Download the model's whole folder.")
+        hf_folder.read_weights(folder)  # names what is there instead
+    config = hf_folder.read_json(folder / "config.json")
+    hf_spec.check_architecture(str(folder / "config.json"), config)
+    files, tensors = hf_folder.read_weights(folder)
+    return _checked(hf_spec.from_config(folder, config, files, tensors))
+
+
+def _checked(spec: ModelSpec) -> ModelSpec:
+    """The spec with the tensors the decoder uses; refuses what is missing, misshapen, untyped or extra."""
+    _check_sizes(spec)
+    family = families.family(spec)
+    stored = {tensor.name: tensor for tensor in spec.tensors}
+    names = families.tensor_names(spec)
+    used = set(names.values())
+    prefix = families.prefix_of(family, stored)
+    ignored = {families.head_name(family, prefix)} if spec.tied_embeddings else set()
+    extra = [name for name in stored if name not in used | ignored and not family.ignored.fullmatch(name)]
+    if extra:
+        raise _extra_refusal(spec, family.title, extra)
+    missing = [name for name in names.values() if name not in stored]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ModelFileError(
+            f"{spec.path}: tensor {missing[0]!r}{more} is missing.",
+            "The model is incomplete: download it again.",
+        )
+    shapes = families.tensor_shapes(spec)
+    for word, name in names.items():
+        _check_tensor(spec, stored[name], shapes[word])
+    return replace(spec, tensors=tuple(tensor for tensor in spec.tensors if tensor.name in used))
+
+
+def _check_sizes(spec: ModelSpec) -> None:
+    # every layer has tensors, so a claim beyond their number is a lie that would cost time below
+    if spec.num_layers > len(spec.tensors):
+        raise ModelFileError(
+            f"{spec.path}: the model claims {spec.num_layers:,} layers,"
+            f" but the file holds only {len(spec.tensors):,} tensors."
+        )
+    if spec.head_dim % 2:
+        raise ModelFileError(f"{spec.path}: heads of {spec.head_dim} numbers cannot be rotated in pairs.")
+    if spec.num_heads % spec.num_kv_heads:
+        raise ModelFileError(
+            f"{spec.path}: {spec.num_heads} heads cannot share {spec.num_kv_heads} key heads evenly."
+        )
+
+
+def _check_tensor(spec: ModelSpec, tensor: TensorInfo, shape: tuple[int, ...]) -> None:
+    path = spec.files[tensor.file]
+    if not formats.TENSOR_TYPES[tensor.type].supported:
+        raise UnsupportedModelError(
+            f"{path}: tensor {tensor.name!r} has the type {tensor.type}, which is not supported.", _OTHER_TYPE
+        )
+    if tensor.shape != shape:
+        raise ModelFileError(
+            f"{path}: tensor {tensor.name!r} has the shape {list(tensor.shape)},"
+            f" but the model's description needs {list(shape)}."
+        )
+
+
+def _extra_refusal(spec: ModelSpec, title: str, extra: list[str]) -> UnsupportedModelError:
+    """Tensors the decoder would leave out are features it lacks: an answer without them would be noise."""
+    name = extra[0][:80]
+    if any(_EXPERTS.search(each) for each in extra):
+        what = "a mixture of experts"
+    elif any(each.endswith(".bias") for each in extra):
+        what = "biases"
+        name = next(each for each in extra if each.endswith(".bias"))[:80]
+    else:
+        what = f"tensors that the {title} architecture here does not know"
+    return UnsupportedModelError(f"{spec.path}: the model has {what} ({name!r}), which is not supported.")

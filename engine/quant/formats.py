@@ -1,0 +1,178 @@
+"""The tensor types of model files and the formats weights are held in: bits, groups and bytes.
+
+Pure tables and arithmetic; does not know files, torch or kernels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A type tensors are stored in: `block` elements of a row take `block_bytes` bytes.
+
+    `ggml_id` is the number GGUF uses, None where GGUF has no such type. `supported` says that
+    weights of this type can be read; the others are known by name alone.
+    """
+
+    name: str
+    ggml_id: int | None
+    block: int
+    block_bytes: int
+    supported: bool
+
+    @property
+    def bits(self) -> float:
+        """Bits per element, scales included."""
+        return 8 * self.block_bytes / self.block
+
+    @property
+    def is_float(self) -> bool:
+        """Whether elements are plain floats that need no unpacking."""
+        return self.name in ("F32", "F16", "BF16", "F64")
+
+
+# name: (ggml id, block, bytes of a block), from ggml-common.h and the safetensors format page
+_SUPPORTED: dict[str, tuple[int | None, int, int]] = {
+    "F32": (0, 1, 4),
+    "F16": (1, 1, 2),
+    "BF16": (30, 1, 2),
+    "Q4_0": (2, 32, 18),
+    "Q4_1": (3, 32, 20),
+    "Q5_0": (6, 32, 22),
+    "Q5_1": (7, 32, 24),
+    "Q8_0": (8, 32, 34),
+    "Q2_K": (10, 256, 84),
+    "Q3_K": (11, 256, 110),
+    "Q4_K": (12, 256, 144),
+    "Q5_K": (13, 256, 176),
+    "Q6_K": (14, 256, 210),
+}
+_NAMED_ONLY: dict[str, tuple[int | None, int, int]] = {
+    "Q8_1": (9, 32, 36),
+    "Q8_K": (15, 256, 292),
+    "IQ2_XXS": (16, 256, 66),
+    "IQ2_XS": (17, 256, 74),
+    "IQ3_XXS": (18, 256, 98),
+    "IQ1_S": (19, 256, 50),
+    "IQ4_NL": (20, 32, 18),
+    "IQ3_S": (21, 256, 110),
+    "IQ2_S": (22, 256, 82),
+    "IQ4_XS": (23, 256, 136),
+    "I8": (24, 1, 1),
+    "I16": (25, 1, 2),
+    "I32": (26, 1, 4),
+    "I64": (27, 1, 8),
+    "F64": (28, 1, 8),
+    "IQ1_M": (29, 256, 56),
+    "TQ1_0": (34, 256, 54),
+    "TQ2_0": (35, 256, 66),
+    "MXFP4": (39, 32, 17),
+    "NVFP4": (40, 64, 36),
+    "Q1_0": (41, 128, 18),
+    "BOOL": (None, 1, 1),
+    "U8": (None, 1, 1),
+    "U16": (None, 1, 2),
+    "U32": (None, 1, 4),
+    "U64": (None, 1, 8),
+    "C64": (None, 1, 8),
+    "F8_E4M3": (None, 1, 1),
+    "F8_E5M2": (None, 1, 1),
+    "F8_E8M0": (None, 1, 1),
+    "F8_E4M3FNUZ": (None, 1, 1),
+    "F8_E5M2FNUZ": (None, 1, 1),
+    "F6_E2M3": (None, 4, 3),
+    "F6_E3M2": (None, 4, 3),
+    "F4": (None, 2, 1),
+}
+# numbers that GGUF once gave away and withdrew
+_WITHDRAWN = {
+    4: "Q4_2",
+    5: "Q4_3",
+    31: "Q4_0_4_4",
+    32: "Q4_0_4_8",
+    33: "Q4_0_8_8",
+    36: "IQ4_NL_4_4",
+    37: "IQ4_NL_4_8",
+    38: "IQ4_NL_8_8",
+}
+
+TENSOR_TYPES: dict[str, TensorType] = {
+    name: TensorType(name, ggml_id, block, block_bytes, table is _SUPPORTED)
+    for table in (_SUPPORTED, _NAMED_ONLY)
+    for name, (ggml_id, block, block_bytes) in table.items()
+}
+_BY_ID = {kind.ggml_id: kind for kind in TENSOR_TYPES.values() if kind.ggml_id is not None}
+
+
+def by_ggml_id(ggml_id: int) -> TensorType | None:
+    """The type that GGUF numbers `ggml_id`, or None where it is unknown or withdrawn."""
+    return _BY_ID.get(ggml_id)
+
+
+def ggml_name(ggml_id: int) -> str:
+    """A name for the type numbered `ggml_id` in a message, unknown and withdrawn ones too."""
+    kind = _BY_ID.get(ggml_id)
+    if kind is not None:
+        return kind.name
+    withdrawn = _WITHDRAWN.get(ggml_id)
+    return f"{withdrawn} (withdrawn from GGUF)" if withdrawn else f"number {ggml_id} (unknown)"
+
+
+def nbytes(type_name: str, shape: Sequence[int]) -> int:
+    """Bytes of a tensor of this type; `shape` is in torch order, blocks run along its last size.
+
+    Raises ValueError for a size below 1, a last size that is no multiple of the block, or a result
+    of 2**63 bytes and more. KeyError for an unknown type.
+    """
+    kind = TENSOR_TYPES[type_name]
+    if any(size < 1 for size in shape):
+        raise ValueError(f"the shape {list(shape)} has a size below 1")
+    row = shape[-1] if shape else 1
+    if row % kind.block:
+        raise ValueError(f"{type_name} needs rows of a multiple of {kind.block} elements, not {row:,}")
+    size = math.prod(shape) // kind.block * kind.block_bytes
+    if size >= 1 << 63:
+        raise ValueError(f"the shape {list(shape)} is larger than any file")
+    return size
+
+
+@dataclass(frozen=True, slots=True)
+class WeightFormat:
+    """A format weights are held in while the model is loaded.
+
+    `bits` per element with scales; `group` elements of a row share a scale (1: no groups);
+    rows are padded to a multiple of `row_multiple`.
+    """
+
+    name: str
+    title: str
+    bits: float
+    group: int = 1
+    group_extra_bytes: int = 0  # scale and zero of one group
+    element_bits: int = 0
+    row_multiple: int = 1
+
+
+WEIGHT_FORMATS: dict[str, WeightFormat] = {
+    "f32": WeightFormat("f32", "float32", 32.0, element_bits=32),
+    "bf16": WeightFormat("bf16", "bfloat16", 16.0, element_bits=16),
+    # torch's int4pack: 4-bit elements, a bf16 scale and a bf16 zero for each 32 of them
+    "int4g32": WeightFormat("int4g32", "int4, group 32", 5.0, 32, 4, 4, 16),
+}
+
+
+def held_nbytes(format_name: str, rows: int, cols: int) -> int:
+    """Bytes of a [rows, cols] matrix held in a format, padding included.
+
+    Raises ValueError where `cols` is no multiple of the format's group, KeyError for an unknown format.
+    """
+    held = WEIGHT_FORMATS[format_name]
+    if cols % held.group:
+        raise ValueError(f"{format_name} needs columns in multiples of {held.group}, not {cols:,}")
+    padded = -(-rows // held.row_multiple) * held.row_multiple
+    extra = cols // held.group * held.group_extra_bytes
+    return padded * (cols * held.element_bits // 8 + extra)

@@ -1,0 +1,45 @@
+"""Turns generated token ids into text piece by piece, so that what was shown is never taken back.
+
+Knows bytes and UTF-8; what bytes a token stands for, the tokenizer says.
+"""
+
+from __future__ import annotations
+
+import codecs
+from typing import Protocol
+
+
+class TokenBytes(Protocol):
+    """What a stream needs of a tokenizer."""
+
+    strips_first_space: bool
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes of one token; b"" for control tokens and unknown ids."""
+        ...
+
+
+class StreamDecoder:
+    """Joins the bytes of tokens to text. All texts together equal `tokenizer.decode` of all ids.
+
+    Bytes that cannot be text yet are held back, at most three; bytes that never can become U+FFFD.
+    """
+
+    def __init__(self, tokenizer: TokenBytes) -> None:
+        self._tokenizer = tokenizer
+        self._utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._strip = tokenizer.strips_first_space
+
+    def push(self, token_id: int) -> str:
+        """The text that is certain after this token; it may be empty."""
+        return self._text(self._utf8.decode(self._tokenizer.token_bytes(token_id)))
+
+    def flush(self) -> str:
+        """The end: a character that was cut off becomes one U+FFFD."""
+        return self._text(self._utf8.decode(b"", final=True))
+
+    def _text(self, text: str) -> str:
+        if self._strip and text:
+            self._strip = False
+            return text.removeprefix(" ")
+        return text

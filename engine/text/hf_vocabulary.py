@@ -1,0 +1,195 @@
+"""Builds a vocabulary from the JSON files of a Hugging Face model folder.
+
+Knows tokenizer.json, tokenizer_config.json, generation_config.json and chat_template.jinja, all read as plain
+data: `auto_map` and `trust_remote_code` in them mean nothing here. Does not know templates or weights.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from engine.errors import ModelFileError, TokenizerError
+from engine.text.vocabulary import AddedToken, Vocabulary, byte_level_bytes, end_ids, missing
+
+_MAX_BYTES = 256 << 20
+_BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+_STAND_IN = "\U0010fffd\U0010fffc\U0010fffd"
+
+
+def read(folder: str) -> Vocabulary:
+    """The vocabulary of a model folder. Raises TokenizerError, or ModelFileError for bad JSON."""
+    path = os.path.join(folder, "tokenizer.json")
+    if not os.path.isfile(path):
+        raise missing("the folder has no tokenizer.json")
+    data = _read_json(path)
+    config = _read_json(os.path.join(folder, "tokenizer_config.json"), optional=True)
+    generation = _read_json(os.path.join(folder, "generation_config.json"), optional=True)
+    template = _chat_template(folder, config)
+    whole = _backend(data, path)  # from here on the data have the shape that they should
+    added = _added_tokens(data)
+    plain = _backend(_plain_data(data), path)
+    ids_by_text = {token.text: token.id for token in added}
+    bos_token, eos_token = _token_text(config.get("bos_token")), _token_text(config.get("eos_token"))
+    bos_id = ids_by_text.get(bos_token, whole.token_to_id(bos_token) if bos_token else None)
+    vocab = whole.get_vocab(with_added_tokens=True)
+    vocab_size = max(vocab.values(), default=-1) + 1
+    warnings: list[str] = []
+    listed = _listed_ends(eos_token, generation, whole, vocab_size, warnings)
+    texts = {token_id: text for text, token_id in vocab.items()}
+    to_bytes, strips = _decoder(data.get("decoder"))
+    return Vocabulary(
+        kind=f"tokenizer.json/{data.get('model', {}).get('type', 'BPE')}",
+        vocab_size=vocab_size,
+        added=tuple(added),
+        control_ids=frozenset(token.id for token in added if token.control),
+        encode=_encoder(plain, data),
+        bytes_of=_bytes_of(texts, {token.id for token in added}, to_bytes),
+        bos_id=bos_id,
+        bos_token=bos_token,
+        eos_token=eos_token,
+        eos_ids=end_ids(listed, added),
+        add_bos=bos_id is not None and whole.encode("", add_special_tokens=True).ids[:1] == [bos_id],
+        chat_template=template,
+        warnings=tuple(warnings),
+        strips_first_space=strips,
+    )
+
+
+def _read_json(path: str, optional: bool = False) -> dict[str, Any]:
+    if optional and not os.path.isfile(path):
+        return {}
+    name = os.path.basename(path)
+    try:
+        if os.path.getsize(path) > _MAX_BYTES:
+            raise ModelFileError(f"{path} is too large to be a {name}.")
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path} cannot be read: {error}.", "Download the folder again.") from None
+    if not isinstance(data, dict):
+        raise ModelFileError(f"{path} is not what a {name} should be.", "Download the folder again.")
+    return data
+
+
+def _chat_template(folder: str, config: dict[str, Any]) -> str | None:
+    """The default template: a file of its own comes first, then the config's, which may name several."""
+    path = os.path.join(folder, "chat_template.jinja")
+    if os.path.isfile(path):
+        try:
+            with open(path, encoding="utf-8") as file:
+                return file.read(_MAX_BYTES)
+        except (OSError, ValueError) as error:
+            raise ModelFileError(f"{path} cannot be read: {error}.", "Download the folder again.") from None
+    template = config.get("chat_template")
+    if isinstance(template, list):
+        named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
+        template = named.get("default")
+    return template if isinstance(template, str) else None
+
+
+def _token_text(value: object) -> str:
+    """A token as a config spells it: its text, or an object with its text."""
+    if isinstance(value, dict):
+        value = value.get("content")
+    return value if isinstance(value, str) else ""
+
+
+def _added_tokens(data: dict[str, Any]) -> list[AddedToken]:
+    """The added tokens of a tokenizer.json; the special ones are control tokens."""
+    added = []
+    for entry in data.get("added_tokens") or ():
+        text, token_id = entry.get("content"), entry.get("id")
+        if isinstance(text, str) and text and isinstance(token_id, int):
+            flags = {name: entry.get(name) is True for name in ("lstrip", "rstrip", "single_word")}
+            added.append(AddedToken(token_id, text, control=entry.get("special") is True, **flags))
+    return added
+
+
+def _plain_data(data: dict[str, Any]) -> dict[str, Any]:
+    """The same tokenizer without added tokens, which are found here, where it is known what a person typed.
+
+    One stand-in token remains, for the encoding of text that does not stand first (see `_encoder`).
+    """
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    stand_in = {"id": 1 << 24, "content": _STAND_IN, **flags}
+    return {**data, "added_tokens": [stand_in], "post_processor": None, "truncation": None, "padding": None}
+
+
+def _backend(data: dict[str, Any], path: str) -> Tokenizer:
+    try:
+        return Tokenizer.from_str(json.dumps(data, ensure_ascii=False))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # the library's own panics are no Exceptions
+        raise TokenizerError(
+            f"{path} holds no tokenizer that can be read: {str(error)[:200]}.", "Download the folder again."
+        ) from None
+
+
+def _encoder(plain: Tokenizer, data: dict[str, Any]) -> Callable[[str, bool], list[int]]:
+    """Some tokenizers put a space before the first word only: later stretches follow a stand-in token."""
+    marks_first = "Metaspace" in json.dumps([data.get("pre_tokenizer"), data.get("normalizer")])
+
+    def encode(text: str, is_first: bool) -> list[int]:
+        if is_first or not marks_first:
+            return list(plain.encode(text, add_special_tokens=False).ids)
+        return list(plain.encode(_STAND_IN + text, add_special_tokens=False).ids[1:])
+
+    return encode
+
+
+def _listed_ends(
+    eos_token: str, generation: dict[str, Any], whole: Tokenizer, vocab_size: int, warnings: list[str]
+) -> list[int]:
+    """The end ids of both configs; those outside the vocabulary are left out with a warning."""
+    listed = generation.get("eos_token_id")
+    ids = listed if isinstance(listed, list) else [listed]
+    ends = [whole.token_to_id(eos_token)] if eos_token else []
+    for token_id in ids:
+        if isinstance(token_id, int) and 0 <= token_id < vocab_size:
+            ends.append(token_id)
+        elif token_id is not None:
+            warnings.append(f"The end token {token_id!r} is outside the vocabulary of {vocab_size} tokens.")
+    return [token_id for token_id in ends if token_id is not None]
+
+
+def _decoder(decoder: object) -> tuple[Callable[[str], bytes], bool]:
+    """(token text → bytes, whether an answer's first space is dropped) of a tokenizer.json's decoder."""
+    steps = [decoder] if isinstance(decoder, dict) else []
+    if steps and steps[0].get("type") == "Sequence":
+        steps = [step for step in steps[0].get("decoders") or () if isinstance(step, dict)]
+    kinds = [step.get("type") for step in steps]
+    if "ByteLevel" in kinds:
+        return byte_level_bytes, False
+    if "Metaspace" in kinds:
+        return _word_piece_bytes, steps[kinds.index("Metaspace")].get("prepend_scheme", "always") != "never"
+    if "ByteFallback" in kinds:
+        strips = any(step.get("type") == "Strip" and step.get("start") for step in steps)
+        return _word_piece_bytes, strips
+    raise TokenizerError(
+        f"The tokenizer's decoder {kinds[0] if kinds else 'none'!r} is not supported.",
+        "Models with a byte-level or SentencePiece tokenizer run.",
+    )
+
+
+def _word_piece_bytes(text: str) -> bytes:
+    """The bytes of a SentencePiece token: `<0xE2>` is one byte, U+2581 a space."""
+    if byte := _BYTE_TOKEN.fullmatch(text):
+        return bytes.fromhex(byte.group(1))
+    return text.replace("\u2581", " ").encode("utf-8", errors="replace")
+
+
+def _bytes_of(
+    texts: dict[int, str], added_ids: set[int], to_bytes: Callable[[str], bytes]
+) -> Callable[[int], bytes]:
+    def bytes_of(token_id: int) -> bytes:
+        text = texts.get(token_id, "")
+        return text.encode("utf-8", errors="replace") if token_id in added_ids else to_bytes(text)
+
+    return bytes_of

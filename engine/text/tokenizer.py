@@ -1,0 +1,168 @@
+"""Text to token ids and back, for a GGUF file or a Hugging Face folder.
+
+Owns control tokens, the BOS rule and the bytes of tokens; how a vocabulary is read from a file is known to
+`gguf_vocabulary` and `hf_vocabulary`. Does not know templates' language, weights or models.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from engine.errors import TokenizerError
+from engine.text import gguf_vocabulary, hf_vocabulary
+from engine.text.prompt import Part, Spellings
+from engine.text.vocabulary import AddedToken, Vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    """An added token found in a text, with the white space that belongs to it."""
+
+    start: int
+    end: int
+    id: int
+
+
+def load(path: str) -> Tokenizer:
+    """The tokenizer of the GGUF file or model folder at `path`; weights are not touched.
+
+    Raises TokenizerError where it is missing, incomplete or of an unknown kind, ModelFileError where the
+    file cannot be read.
+    """
+    if os.path.isfile(path) and os.path.splitext(path)[1].lower() in (".json", ".safetensors"):
+        path = os.path.dirname(path) or "."
+    read = hf_vocabulary.read if os.path.isdir(path) else gguf_vocabulary.read
+    return Tokenizer(read(path))
+
+
+class Tokenizer:
+    """Encodes and decodes with one vocabulary. Immutable, and safe to use from several threads."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self.vocab_size = vocabulary.vocab_size  # ids that the tokenizer knows; the model may have more rows
+        self.bos_id = vocabulary.bos_id
+        self.bos_token = vocabulary.bos_token
+        self.eos_token = vocabulary.eos_token
+        self.eos_ids = vocabulary.eos_ids  # every id that ends an answer
+        self.control_ids = vocabulary.control_ids
+        self.add_bos = vocabulary.add_bos
+        self.kind = vocabulary.kind
+        self.warnings = vocabulary.warnings
+        self.chat_template = vocabulary.chat_template
+        self.strips_first_space = vocabulary.strips_first_space
+        self._added = {token.text: token for token in vocabulary.added}
+        self._spellings = Spellings(self._added)
+        self._protected = {text: token for text, token in self._added.items() if self._is_protected(token)}
+        self._protected_ids = frozenset(token.id for token in self._protected.values())
+
+    @property
+    def control_texts(self) -> frozenset[str]:
+        """Spellings that no typed text may turn into tokens: control ones, and those the template writes."""
+        return frozenset(self._protected)
+
+    def encode(self, text: str, literal: bool = False) -> list[int]:
+        """Ids of `text`; no BOS is added. With `literal` no text becomes a control token."""
+        return self._encode((Part(text, literal),))
+
+    def encode_prompt(self, parts: Iterable[Part]) -> list[int]:
+        """Ids of a rendered prompt. Where the model wants a BOS there is exactly one, whoever writes it."""
+        ids = self._encode(tuple(parts))
+        if self.bos_id is None:
+            return ids
+        first = next((at for at, token_id in enumerate(ids) if token_id != self.bos_id), len(ids))
+        wanted = 1 if self.add_bos or first else 0
+        return [self.bos_id] * wanted + ids[first:]
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes that one token stands for; b"" for control tokens and unknown ids."""
+        if token_id in self.control_ids or not 0 <= token_id < self.vocab_size:
+            return b""
+        return self._vocabulary.bytes_of(token_id)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of `ids` without control tokens; bytes that are no UTF-8 become U+FFFD."""
+        text = b"".join(map(self.token_bytes, ids)).decode("utf-8", errors="replace")
+        return text.removeprefix(" ") if self.strips_first_space else text
+
+    def _is_protected(self, token: AddedToken) -> bool:
+        return token.control or token.text in (self.chat_template or "")
+
+    def _encode(self, parts: tuple[Part, ...]) -> list[int]:
+        """Literal parts only hide spellings: how the text is cut into parts does not change its ids."""
+        text = "".join(_sound(part.text) for part in parts)
+        ids: list[int] = []
+        at = 0
+        for hit in self._find_added(text, parts):
+            ids += self._plain(text[at : hit.start], is_first=at == 0)
+            ids.append(hit.id)
+            at = hit.end
+        return ids + self._plain(text[at:], is_first=at == 0)
+
+    def _find_added(self, text: str, parts: tuple[Part, ...]) -> Iterator[_Hit]:
+        literal = _Literal(parts)
+
+        def accept(start: int, end: int) -> bool:
+            token = self._added[text[start:end]]
+            if token.text in self._protected and literal.overlaps(start, end):
+                return False
+            return not (token.single_word and _is_inside_word(text, start, end))
+
+        at = 0
+        for start, end in self._spellings.find(text, accept):
+            token = self._added[text[start:end]]
+            if token.lstrip:
+                start = at + len(text[at:start].rstrip())
+            if token.rstrip:
+                end += len(text[end:]) - len(text[end:].lstrip())
+            if start >= at:  # not swallowed by the white space of the one before
+                at = end
+                yield _Hit(start, end, token.id)
+
+    def _plain(self, text: str, is_first: bool) -> list[int]:
+        """Ids of text without added tokens. Should merges lead to one all the same, it is cut in two."""
+        if not text:
+            return []
+        ids = self._vocabulary.encode(text, is_first)
+        if self._protected_ids.isdisjoint(ids):
+            return ids
+        if len(text) == 1:
+            raise TokenizerError(
+                f"The tokenizer of this model reads the plain character {text!r} as a control token.",
+                "Choose another file of this model.",
+            )
+        half = len(text) // 2
+        return self._plain(text[:half], is_first) + self._plain(text[half:], False)
+
+
+class _Literal:
+    """Where the literal parts of a prompt lie."""
+
+    def __init__(self, parts: tuple[Part, ...]) -> None:
+        ends = list(accumulate((len(part.text) for part in parts), initial=0))
+        self._spans = [
+            (start, end) for part, start, end in zip(parts, ends, ends[1:], strict=False) if part.literal
+        ]
+
+    def overlaps(self, start: int, end: int) -> bool:
+        """Whether any of these characters is literal."""
+        before = bisect_left(self._spans, (end, 0))
+        return before > 0 and self._spans[before - 1][1] > start
+
+
+def _is_inside_word(text: str, start: int, end: int) -> bool:
+    def is_word(letter: str) -> bool:
+        return letter.isalnum() or letter == "_"
+
+    return is_word(text[start - 1 : start]) or is_word(text[end : end + 1])
+
+
+def _sound(text: str) -> str:
+    """`text` with lone surrogates, which are no text, as U+FFFD; its length stays the same."""
+    if text.isascii():
+        return text
+    return "".join("\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in text)

@@ -1,0 +1,117 @@
+"""What a tokenizer needs to know of a model's vocabulary, read from whatever file it came in.
+
+Knows the byte alphabet of GPT-2 and the usual names of end tokens; does not know files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from engine.errors import TokenizerError
+
+# Control tokens by which models end a turn, whether or not a setting names them.
+_END_TEXTS = frozenset(
+    {
+        "<|im_end|>",
+        "<|eot_id|>",
+        "<|eom_id|>",
+        "<|end_of_text|>",
+        "<|endoftext|>",
+        "<|end|>",
+        "<|return|>",
+        "<|call|>",
+        "<|endofturn|>",
+        "<|end_of_turn|>",
+        "<|END_OF_TURN_TOKEN|>",
+        "<end_of_turn>",
+        "<turn|>",
+        "<|eot|>",
+        "<|EOT|>",
+        "<EOT>",
+        "_<EOT>",
+        "<|role_end|>",
+        "</s>",
+        "<｜end▁of▁sentence｜>",
+        "[EOS]",
+        "[EOT]",
+        "<eos>",
+        "[e~[",
+    }
+)
+_HARMONY = frozenset({"<|end|>", "<|return|>", "<|call|>"})
+
+
+@dataclass(frozen=True, slots=True)
+class AddedToken:
+    """A token that is found in text by its spelling. Control ones are never shown."""
+
+    id: int
+    text: str
+    control: bool
+    lstrip: bool = False  # white space on this side belongs to it
+    rstrip: bool = False
+    single_word: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """One model's vocabulary. ``encode(text, is_first)`` gives the ids of text without added tokens.
+
+    ``is_first``: nothing stands before the text.
+    """
+
+    kind: str
+    vocab_size: int
+    added: tuple[AddedToken, ...]
+    control_ids: frozenset[int]
+    encode: Callable[[str, bool], list[int]]
+    bytes_of: Callable[[int], bytes]
+    bos_id: int | None
+    bos_token: str
+    eos_token: str
+    eos_ids: frozenset[int]
+    add_bos: bool
+    chat_template: str | None
+    warnings: tuple[str, ...] = ()
+    strips_first_space: bool = False
+
+
+def end_ids(listed: Iterable[int], added: Iterable[AddedToken]) -> frozenset[int]:
+    """All ids that end an answer: those a setting lists, and control tokens with a known name."""
+    by_text = {token.text: token.id for token in added if token.control}
+    ends = set(listed) | {by_text[text] for text in _END_TEXTS & by_text.keys()}
+    if by_text.keys() >= _HARMONY:  # there <|end|> ends only one of several messages of an answer
+        ends.discard(by_text["<|end|>"])
+    return frozenset(ends)
+
+
+def _byte_letters() -> dict[str, int]:
+    """The printable letter that stands for each byte in a byte-level vocabulary.
+
+    Radford et al., "Language Models are Unsupervised Multitask Learners" (2019): bytes that print as
+    themselves in Latin-1 keep their letter, the others get the letters from U+0100 on, in order.
+    """
+    printed = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printed]
+    letters = {chr(byte): byte for byte in printed}
+    letters.update({chr(0x100 + index): byte for index, byte in enumerate(others)})
+    return letters
+
+
+BYTE_LETTERS = _byte_letters()
+
+
+def byte_level_bytes(text: str) -> bytes:
+    """The bytes of a byte-level token; one with other letters is taken as plain text."""
+    try:
+        return bytes(BYTE_LETTERS[letter] for letter in text)
+    except KeyError:
+        return text.encode("utf-8", errors="replace")
+
+
+def missing(what: str) -> TokenizerError:
+    """The refusal of a model whose tokenizer is not all there."""
+    return TokenizerError(
+        f"The model cannot be used: {what}.", "Choose a complete file or folder of this model."
+    )

@@ -1,0 +1,272 @@
+"""The words that engine, window and program share: frozen values, standard library only.
+
+Units are in the names: ``_bytes``, ``_s``, ``_ms``, ``_tps`` (tokens per second), ``_bits``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """One tensor of a model file. ``shape`` is in torch order (outermost first)."""
+
+    name: str
+    shape: tuple[int, ...]
+    type: str  # a key of engine.quant.formats.TENSOR_TYPES: "F32", "BF16", "Q4_1", ...
+    file: int  # index into ModelSpec.files
+    offset: int  # absolute, in bytes
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RopeSpec:
+    """Rotary position embedding: base and how it is stretched beyond the trained length."""
+
+    theta: float = 10_000.0
+    scaling: str = "none"  # none | linear | llama3
+    factor: float = 1.0
+    low_freq_factor: float = 1.0
+    high_freq_factor: float = 4.0
+    original_context: int = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """What is on disk, from headers alone: no weights are read to make one."""
+
+    path: str
+    source: str  # gguf | safetensors
+    name: str
+    architecture: str  # llama, mistral, ...
+    num_layers: int
+    hidden_size: int
+    intermediate_size: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    vocab_size: int
+    trained_context: int
+    norm_eps: float
+    rope: RopeSpec
+    tied_embeddings: bool
+    sliding_window: int | None
+    files: tuple[str, ...]
+    tensors: tuple[TensorInfo, ...]
+
+    @property
+    def num_params(self) -> int:
+        """Number of stored parameters (a tied head counts once)."""
+        total = 0
+        for tensor in self.tensors:
+            count = 1
+            for size in tensor.shape:
+                count *= size
+            total += count
+        return total
+
+    @property
+    def weight_bits(self) -> float:
+        """Mean bits per stored parameter, scales included."""
+        return 8 * sum(t.nbytes for t in self.tensors) / max(1, self.num_params)
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What the machine has. ``None`` is unknown, never zero."""
+
+    cpu_name: str
+    physical_cores: int
+    ram_total_bytes: int | None
+    ram_free_bytes: int | None
+    instruction_sets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSpec:
+    """What the user wants; ``auto`` and ``None`` leave the choice to the plan."""
+
+    path: str
+    format: str = "auto"  # auto | file | f32 | bf16
+    context: int | None = None
+    kv: str = "auto"  # auto | 32 | 16
+    device: str = "auto"  # auto | cpu
+    threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryParts:
+    """Bytes by part. ``kv_reserved`` is the whole reservation, used part included."""
+
+    weights: int = 0
+    kv_reserved: int = 0
+    working: int = 0
+    overhead: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.kv_reserved + self.working + self.overhead
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """What will be done. Never edited: a new wish makes a new plan."""
+
+    model: ModelSpec
+    wish: LoadSpec
+    format: str  # file | f32 | bf16
+    weight_bits: float  # mean bits per parameter as held in memory
+    context: int
+    kv_bits: int
+    device: str
+    threads: int
+    prefill_piece: int  # rows of one prefill piece, about 100 ms of work
+    bytes: MemoryParts
+    free_bytes: int | None
+    verdict: str  # fits | tight | no
+    reasons: tuple[str, ...] = ()
+    max_sequences: int = 1  # answers that run at once, each with a cache of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a chat."""
+
+    role: str  # system | user | assistant
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How the next token is chosen. Temperature 0 is greedy; 0 for ``top_k`` and 1 for ``top_p`` are off."""
+
+    temperature: float = 0.6
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    repeat_penalty: float = 1.0
+    seed: int | None = None  # None: drawn by the engine and reported
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateRequest:
+    """One answer to produce."""
+
+    request_id: str
+    messages: tuple[Message, ...]
+    sampling: SamplingParams = SamplingParams()
+    max_tokens: int | None = None  # None: until the context is full
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgress:
+    """``fraction`` 0..1 never goes back; ``phase`` is a short word for the screen."""
+
+    fraction: float
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The model is ready. ``kernels`` names what runs the linear layers, by format."""
+
+    plan: LoadPlan
+    kernels: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unloaded:
+    """No model is in memory any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefilled:
+    """Progress of reading the prompt. ``notes`` say what was changed to fit the template."""
+
+    request_id: str
+    prompt_tokens: int
+    reused_tokens: int
+    done_tokens: int  # of the prompt, reused ones included
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Text that is final: it is never taken back."""
+
+    request_id: str
+    text: str
+    kind: str = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerStats:
+    """Figures of one answer; ``None`` is not measured.
+
+    ``decode_tps`` = tokens after the first / time from first to last token.
+    """
+
+    prompt_tokens: int
+    reused_tokens: int
+    generated_tokens: int
+    ttft_s: float | None
+    prefill_tps: float | None
+    decode_tps: float | None
+    seed: int | None
+    token_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The end of one answer, with all its text."""
+
+    request_id: str
+    reason: str  # stop | length | context | cancelled | error
+    text: str
+    stats: AnswerStats
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Something did not work. ``request_id`` is None where no answer is concerned."""
+
+    request_id: str | None
+    kind: str  # EngineError.kind, or "bug"
+    message: str
+    hint: str = ""
+    details: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepStats:
+    """Live figures of one running answer."""
+
+    request_id: str
+    generated_tokens: int
+    context_tokens: int  # tokens in this sequence's cache
+    decode_tps: float | None  # since the first token
+    recent_tps: float | None  # over about the last second
+    ttft_s: float | None
+    step_ms: tuple[float, ...] = ()  # durations of the steps since the last StepStats
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """What the engine holds, measured on the tensors themselves, and the machine around it."""
+
+    weights_bytes: int
+    kv_reserved_bytes: int
+    kv_used_bytes: int
+    working_bytes: int
+    overhead_bytes: int
+    rss_bytes: int
+    ram_total_bytes: int | None
+    ram_free_bytes: int | None
+    kv_used_tokens: int
+    kv_reserved_tokens: int
+
+
+Event = LoadProgress | Loaded | Unloaded | Prefilled | Chunk | Finished | Failed | StepStats | MemoryReport

@@ -1,0 +1,95 @@
+"""The tables of tensor types and weight formats."""
+
+from __future__ import annotations
+
+import gguf
+import pytest
+
+from engine.quant import formats
+
+# the gguf package counts a float32 pair here; ggml's block_q8_1 holds two float16
+_DIFFERS = {"Q8_1"}
+
+
+def test_blocks_and_numbers_agree_with_the_format_authors() -> None:
+    for kind, (block, block_bytes) in gguf.constants.GGML_QUANT_SIZES.items():
+        ours = formats.by_ggml_id(int(kind))
+        assert ours is not None
+        assert ours.name == kind.name
+        if kind.name not in _DIFFERS:
+            assert (ours.block, ours.block_bytes) == (block, block_bytes)
+
+
+def test_what_is_supported_is_said_exactly() -> None:
+    supported = {kind.name for kind in formats.TENSOR_TYPES.values() if kind.supported}
+    small = {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"}
+    assert supported == {"F32", "F16", "BF16"} | small
+
+
+def test_every_number_has_a_name() -> None:
+    assert formats.ggml_name(2) == "Q4_0"
+    assert formats.ggml_name(31).startswith("Q4_0_4_4")
+    assert "200" in formats.ggml_name(200)
+    assert formats.by_ggml_id(31) is None
+
+
+@pytest.mark.parametrize(
+    ("type_name", "shape", "expected"),
+    [
+        ("F32", (3, 5), 60),
+        ("BF16", (7,), 14),
+        ("F32", (), 4),
+        ("Q4_1", (576, 1536), 552_960),
+        ("Q8_0", (49152, 576), 30_081_024),
+        ("Q6_K", (2, 512), 840),
+        ("F4", (2, 4), 4),
+    ],
+)
+def test_bytes_of_a_tensor(type_name: str, shape: tuple[int, ...], expected: int) -> None:
+    assert formats.nbytes(type_name, shape) == expected
+
+
+@pytest.mark.parametrize(
+    ("type_name", "shape"),
+    [
+        ("Q4_0", (32, 33)),
+        ("Q4_K", (2, 32)),
+        ("F32", (0,)),
+        ("F32", (-1, 4)),
+        ("F32", (1 << 62, 4)),
+        ("Q8_0", ()),
+    ],
+)
+def test_impossible_shapes_have_no_bytes(type_name: str, shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"shape|rows"):
+        formats.nbytes(type_name, shape)
+
+
+def test_bits_count_scales() -> None:
+    assert formats.TENSOR_TYPES["Q4_1"].bits == 5.0
+    assert formats.TENSOR_TYPES["Q8_0"].bits == 8.5
+    assert formats.TENSOR_TYPES["Q6_K"].bits == 6.5625
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "cols", "expected"),
+    [
+        ("f32", 10, 64, 2560),
+        ("bf16", 10, 64, 1280),
+        ("int4g32", 16, 64, 640),
+        ("int4g32", 1, 64, 640),  # padded to 16 rows
+        ("int4g32", 576, 576, 576 * 576 * 5 // 8),
+    ],
+)
+def test_held_bytes_count_scales_and_padding(name: str, rows: int, cols: int, expected: int) -> None:
+    assert formats.held_nbytes(name, rows, cols) == expected
+
+
+def test_held_bits_are_the_stated_ones_without_padding() -> None:
+    for held in formats.WEIGHT_FORMATS.values():
+        assert formats.held_nbytes(held.name, 64, 96) * 8 / (64 * 96) == held.bits
+
+
+def test_a_row_that_does_not_fill_its_groups_cannot_be_held() -> None:
+    with pytest.raises(ValueError, match="multiples of 32"):
+        formats.held_nbytes("int4g32", 16, 40)

@@ -1,0 +1,174 @@
+"""A tokenizer from a model folder: the same ids as the library's own reading, plain JSON only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer as Backend
+
+from engine.errors import ModelFileError, TokenizerError
+from engine.text import tokenizer as tokenizers
+from engine.text.prompt import Part
+from engine.text.vocabulary import BYTE_LETTERS
+
+TEXTS = [
+    "",
+    "a",
+    " ab abc",
+    "ab  12 é🙂\n",
+    "x<|im_end|>y",
+    "<s>ab<|im_end|> ab<tool>ab",
+    "ab <tool> ab",
+    "<s> ab",
+]
+
+
+def byte_level() -> Backend:
+    """All bytes, "ab" and "abc"; <s> is put first by the post-processor."""
+    vocab = {text: number for number, text in enumerate([*BYTE_LETTERS, "ab", "abc"])}
+    backend = Backend(models.BPE(vocab=vocab, merges=[("a", "b"), ("ab", "c")]))
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(r"\p{N}"), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens(["<s>", "<|im_end|>", "</s>"])
+    backend.add_tokens([AddedToken("<tool>", normalized=False, rstrip=True)])
+    backend.post_processor = processors.TemplateProcessing("<s> $A", "<s> $A <s> $B", [("<s>", 258)])
+    return backend
+
+
+def sentence_piece(scheme: str = "first", old: bool = False) -> Backend:
+    """Letters, spaces as U+2581 and bytes; new ones by Metaspace, old ones by normalizers."""
+    letters = [*"▁abxy12<>|_imendstol/", "ab", "▁ab"]
+    pieces = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *dict.fromkeys(letters)]
+    vocab = {text: number for number, text in enumerate(pieces)}
+    merges = [("a", "b"), ("▁", "ab")]
+    backend = Backend(
+        models.BPE(vocab=vocab, merges=merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True)
+    )
+    if old:
+        backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    else:
+        backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme, split=False)
+    backend.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    backend.add_special_tokens([AddedToken(text, normalized=False) for text in ("<s>", "<|im_end|>", "</s>")])
+    backend.add_tokens([AddedToken("<tool>", normalized=False)])
+    return backend
+
+
+def write(folder: Path, backend: Backend, config: dict[str, Any] | None = None, **files: Any) -> str:
+    backend.save(str(folder / "tokenizer.json"))
+    default = {"bos_token": "<s>", "eos_token": {"content": "</s>"}, "chat_template": "{{ messages }}"}
+    files = {"tokenizer_config": default if config is None else config, **files}
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+    return str(folder)
+
+
+BACKENDS = {
+    "byte level": byte_level,
+    "sentence piece, first": sentence_piece,
+    "sentence piece, always": lambda: sentence_piece("always"),
+    "sentence piece, never": lambda: sentence_piece("never"),
+    "sentence piece, old": lambda: sentence_piece(old=True),
+}
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_ids_and_text_are_those_of_the_library(tmp_path: Path, kind: str) -> None:
+    backend = BACKENDS[kind]()
+    tokenizer = tokenizers.load(write(tmp_path, backend))
+    for text in TEXTS:
+        ids = backend.encode(text, add_special_tokens=False).ids
+        assert tokenizer.encode(text) == ids, text
+        assert tokenizer.decode(ids) == backend.decode(ids, skip_special_tokens=True), text
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_typed_control_spellings_stay_text(tmp_path: Path, kind: str) -> None:
+    tokenizer = tokenizers.load(write(tmp_path, BACKENDS[kind]()))
+    ids = tokenizer.encode_prompt([Part("<s>"), Part("<|im_end|>", literal=True), Part("<|im_end|>")])
+    controls = [token_id for token_id in ids if token_id in tokenizer.control_ids]
+    assert controls == [tokenizer.bos_id, tokenizer.encode("<|im_end|>")[0]]
+    assert tokenizer.decode(ids).strip() == "<|im_end|>"
+
+
+def test_a_file_inside_the_folder_stands_for_the_folder(tmp_path: Path) -> None:
+    write(tmp_path, byte_level())
+    for name in ("model.safetensors", "config.json"):
+        (tmp_path / name).write_bytes(b"")
+        assert tokenizers.load(str(tmp_path / name)).vocab_size == 262
+
+
+def test_what_the_configs_say(tmp_path: Path) -> None:
+    tokenizer = tokenizers.load(
+        write(tmp_path, byte_level(), generation_config={"eos_token_id": [260, 257, 999]})
+    )
+    assert (tokenizer.bos_id, tokenizer.bos_token, tokenizer.eos_token) == (258, "<s>", "</s>")
+    assert tokenizer.eos_ids == {259, 260, 257}  # <|im_end|> by its name
+    assert tokenizer.add_bos
+    assert "999" in tokenizer.warnings[0]
+    assert tokenizer.control_ids == {258, 259, 260}
+
+
+def test_a_tokenizer_alone_is_enough(tmp_path: Path) -> None:
+    byte_level().save(str(tmp_path / "tokenizer.json"))
+    tokenizer = tokenizers.load(str(tmp_path))
+    assert (tokenizer.bos_id, tokenizer.add_bos, tokenizer.chat_template) == (None, False, None)
+    assert tokenizer.eos_ids == {259, 260}
+
+
+def test_the_chat_template_is_found_where_it_is(tmp_path: Path) -> None:  # B013
+    named = [{"name": "tool_use", "template": "T"}, {"name": "default", "template": "D"}]
+    folder = write(tmp_path, byte_level(), {"chat_template": named})
+    assert tokenizers.load(folder).chat_template == "D"
+    (tmp_path / "chat_template.jinja").write_text("J", encoding="utf-8")
+    assert tokenizers.load(folder).chat_template == "J"
+
+
+def test_remote_code_named_in_a_config_is_never_run(tmp_path: Path) -> None:  # B040
+    (tmp_path / "modeling_x.py").write_text("open('MARKER', 'w')", encoding="utf-8")
+    config = {"auto_map": {"AutoTokenizer": ["modeling_x.X", None]}, "trust_remote_code": True}
+    tokenizers.load(write(tmp_path, byte_level(), config))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "modeling_x.py",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ]
+
+
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TokenizerError, match=r"no tokenizer\.json"):
+        tokenizers.load(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("{", ModelFileError),
+        ("[]", ModelFileError),
+        ("[" * 100_000, ModelFileError),
+        ("{}", TokenizerError),
+        ('{"model": {"type": "Nothing"}}', TokenizerError),
+        ('{"added_tokens": 7, "model": {"type": "BPE", "vocab": {}, "merges": []}}', TokenizerError),
+        ('{"added_tokens": [7], "model": {"type": "BPE", "vocab": {}, "merges": []}}', TokenizerError),
+        ('{"model": 7}', TokenizerError),
+    ],
+)
+def test_a_broken_tokenizer_is_refused_by_name(tmp_path: Path, text: str, error: type[Exception]) -> None:
+    (tmp_path / "tokenizer.json").write_text(text, encoding="utf-8")
+    with pytest.raises(error, match=r"tokenizer\.json"):
+        tokenizers.load(str(tmp_path))
+
+
+def test_an_unknown_decoder_is_refused(tmp_path: Path) -> None:
+    backend = byte_level()
+    backend.decoder = decoders.WordPiece()
+    with pytest.raises(TokenizerError, match="WordPiece"):
+        tokenizers.load(write(tmp_path, backend))

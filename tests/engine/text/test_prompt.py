@@ -1,0 +1,67 @@
+"""Control spellings are found from the left, and typed ones survive a template as literal parts."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.text.prompt import Disguise, Part, Rendered, Spellings
+
+CONTROL = ("<|end|>", "<|end|>x", "<s>")
+
+
+def test_the_longest_spelling_at_a_place_wins_and_finds_do_not_overlap() -> None:
+    text = "a<|end|>x<s><|end|>"
+    assert [text[a:b] for a, b in Spellings(CONTROL).find(text)] == ["<|end|>x", "<s>", "<|end|>"]
+
+
+def test_a_spelling_that_is_not_accepted_leaves_room_for_a_shorter_one() -> None:
+    found = Spellings(CONTROL).find("<|end|>x", lambda start, end: end - start < 8)
+    assert list(found) == [(0, 7)]
+
+
+def test_many_thousand_spellings_are_no_slower_to_search_than_few() -> None:
+    spellings = Spellings(f"<|reserved_{number}|>" for number in range(50_000))
+    assert len(list(spellings.find("<|reserved_7|> and < " * 1000))) == 1000
+
+
+def test_an_open_end_is_the_longest_beginning_of_a_spelling() -> None:
+    spellings = Spellings(CONTROL)
+    assert spellings.open_end("text <|en") == 4
+    assert spellings.open_end("text <|end|>") == 7  # of "<|end|>x"
+    assert spellings.open_end("text") == 0
+
+
+def test_hidden_text_keeps_its_length_and_comes_back_literal() -> None:
+    text = "say <|end|> now"
+    disguise = Disguise(Spellings(CONTROL), [text])
+    hidden = disguise.hide(text)
+    assert len(hidden) == len(text)
+    assert "<|end|>" not in hidden
+    assert disguise.reveal("<s>" + hidden) == (Part("<s>say "), Part("<|end|>", literal=True), Part(" now"))
+
+
+def test_a_cut_stand_in_still_comes_back_as_its_letters() -> None:
+    disguise = Disguise(Spellings(CONTROL), ["<|end|>"])
+    assert disguise.reveal(disguise.hide("<|end|>")[2:5]) == (Part("end", literal=True),)
+
+
+def test_two_messages_cannot_complete_a_control_token_between_them() -> None:
+    disguise = Disguise(Spellings(CONTROL), ["<|en", "d|>"])
+    parts = disguise.reveal(disguise.hide("<|en \n").rstrip() + disguise.hide("d|>"))
+    assert parts == (Part("<|en", literal=True), Part("d|>"))
+
+
+def test_private_use_characters_of_a_message_are_left_alone() -> None:
+    text = "".join(map(chr, range(0xE000, 0xE100))) + "<s>"
+    disguise = Disguise(Spellings(CONTROL), [text])
+    assert Rendered(disguise.reveal(disguise.hide(text))).text == text
+
+
+@given(st.text(alphabet="<|end>xs \ue000", max_size=40))
+def test_hide_and_reveal_give_the_same_text_without_open_spellings(text: str) -> None:
+    spellings = Spellings(CONTROL)
+    disguise = Disguise(spellings, [text])
+    parts = disguise.reveal(disguise.hide(text))
+    assert "".join(part.text for part in parts) == text
+    assert not any(list(spellings.find(part.text)) for part in parts if not part.literal)
