@@ -1,0 +1,122 @@
+"""Builds the program: application, window, threads, controller; joins ui and engine thread."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+
+from PySide6.QtCore import QEvent, QObject, QTimer, Signal
+from PySide6.QtWidgets import QApplication
+
+from app import logs
+from app.controller import Controller
+from app.engine_thread import EngineThread, make_engine
+from app.io_thread import IoThread
+from app.preferences import Preferences
+from engine.protocol import EngineProtocol
+from engine.types import LoadSpec
+from ui import theme
+from ui.main_window import MainWindow
+from ui.values import NoticeView
+
+SIGNAL_POLL_MS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Everything that lives as long as the window."""
+
+    window: MainWindow
+    controller: Controller
+    engine: EngineThread
+    io: IoThread
+
+
+def build(
+    application: QApplication,
+    settings: tuple[str, ...] = (),
+    wish: LoadSpec | None = None,
+    factory: Callable[[], EngineProtocol] = make_engine,
+) -> Program:
+    """Make the window and what stands behind it; nothing runs yet."""
+    io = IoThread()
+    preferences = Preferences(io, settings, wish)
+    theme.load_fonts()
+    theme.apply(application, preferences.value.theme)
+    window = MainWindow()
+    engine = EngineThread(factory)
+    return Program(window, Controller(window, engine, io, preferences), engine, io)
+
+
+def start(program: Program, wish: LoadSpec | None) -> None:
+    """Show the window; the threads begin when it has painted."""
+    first_paint = _FirstPaint(program.window)
+    first_paint.happened.connect(lambda: program.controller.start(wish))
+    program.window.show()
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The window until it closes. Ends the process itself: a library's thread must not keep it alive."""
+    from app.cli import load_spec
+
+    logs.start()
+    application = QApplication([sys.argv[0]])
+    application.setApplicationName("Decodeck")
+    application.setDesktopFileName("decodeck")
+    wish = load_spec(arguments, getattr(arguments, "model", ""))
+    program = build(application, tuple(getattr(arguments, "set", ())), wish)
+    _catch_exceptions(program.window)
+    _close_on_signals(program.window, application)
+    program.window.closing.connect(application.quit)
+    application.commitDataRequest.connect(lambda _: program.controller.chats.flush())
+    start(program, wish)
+    application.exec()
+    program.window.hide()
+    program.controller.stop()
+    logs.stop()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+class _FirstPaint(QObject):
+    """Tells when the window has painted: what comes after must not delay it."""
+
+    happened = Signal()
+
+    def __init__(self, window: MainWindow) -> None:
+        super().__init__(window)
+        window.body.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Paint:
+            watched.removeEventFilter(self)
+            QTimer.singleShot(0, self, self.happened.emit)
+        return False
+
+
+def _close_on_signals(window: MainWindow, parent: QObject) -> None:
+    """Ctrl+C and a polite kill close the window. Python sees signals only when it runs: a timer lets it."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: window.close())
+    timer = QTimer(parent)
+    timer.timeout.connect(lambda: None)
+    timer.start(SIGNAL_POLL_MS)
+
+
+def _catch_exceptions(window: MainWindow) -> None:
+    """A fault in a slot is logged and shown; the program goes on."""
+    import logging
+    import traceback
+
+    def report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        logging.getLogger("app.main").error("a slot failed", exc_info=(kind, error, trace))
+        details = "".join(traceback.format_exception(kind, error, trace))
+        text = "Nothing you wrote is lost. If it happens again, restart the program."
+        window.show_notice(NoticeView("error", "Something went wrong in the window.", text, (), details))
+
+    sys.excepthook = report

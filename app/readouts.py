@@ -1,0 +1,173 @@
+"""From engine values to what the window shows: wording, rounding and parts that add up. Pure functions."""
+
+from __future__ import annotations
+
+from engine.fit.bytes import layer_bits
+from engine.fit.plan import plan
+from engine.types import AnswerStats, Hardware, LoadPlan, LoadSpec, MemoryReport, ModelSpec, StepStats
+from ui import numbers
+from ui.numbers import NBSP
+from ui.values import FormatChoice, MachineView, MemoryView, StatusView, TuningView, VerdictView
+
+SHORTEST_CONTEXT = 512
+FEWEST_PROMPT_TOKENS = 16
+_VERDICTS = {"fits": "Fits", "tight": "Tight", "no": "Does not fit"}
+_TOOLTIPS = {
+    "file": "The bits the file has: 4-bit blocks stay 4-bit, everything else is held at 16 bits",
+    "bf16": "bfloat16: twice the bytes of 8-bit, no further loss",
+    "f32": "float32: exact, and the most bytes to read for each token",
+}
+
+
+def bits_label(spec: ModelSpec, format: str) -> str:
+    """ "4-bit", "16-bit" or "32-bit": what most of the layers are held in."""
+    return f"{layer_bits(spec, format)}-bit"
+
+
+def chip_detail(made: LoadPlan) -> str:
+    return f"{bits_label(made.model, made.format)} · {numbers.context(made.context)}"
+
+
+def stats_line(stats: AnswerStats) -> str:
+    """Measured figures of a finished answer; what was not measured is left out."""
+    parts = [f"{numbers.count(stats.generated_tokens)} token{'s' * (stats.generated_tokens != 1)}"]
+    if stats.decode_tps is not None:
+        parts.append(f"{numbers.tps(stats.decode_tps)}{NBSP}tok/s")
+    if stats.ttft_s is not None:
+        parts.append(f"first token {numbers.seconds(stats.ttft_s)}{NBSP}s")
+    return " · ".join(parts)
+
+
+def prompt_speed(stats: AnswerStats) -> float | None:
+    """Prefill speed worth showing: a handful of tokens is one short step and says little."""
+    return stats.prefill_tps if stats.prompt_tokens - stats.reused_tokens >= FEWEST_PROMPT_TOKENS else None
+
+
+def live_line(event: StepStats) -> str:
+    """Figures of an answer that is being written."""
+    parts = [f"{numbers.count(event.generated_tokens)} token{'s' * (event.generated_tokens != 1)} so far"]
+    if event.decode_tps is not None:
+        parts.append(f"{numbers.tps(event.decode_tps)}{NBSP}tok/s")
+    if event.ttft_s is not None:
+        parts.append(f"first token {numbers.seconds(event.ttft_s)}{NBSP}s")
+    return " · ".join(parts)
+
+
+def machine_view(hardware: Hardware) -> MachineView:
+    cores = f"{hardware.physical_cores} core{'s' * (hardware.physical_cores != 1)}"
+    ram = f"{_gb(hardware.ram_total_bytes)} RAM, {_gb(hardware.ram_free_bytes)} free"
+    return MachineView(hardware.cpu_name, f"{cores} · {ram}")
+
+
+def status_view(hardware: Hardware | None, is_downloading: bool) -> StatusView:
+    """Device facts, and a privacy line that is true at this moment."""
+    privacy = (
+        "Only model files are downloaded; chats stay here"
+        if is_downloading
+        else "Nothing leaves this computer"
+    )
+    if hardware is None:
+        return StatusView("", (), privacy)
+    cores = f"{hardware.physical_cores} core{'s' * (hardware.physical_cores != 1)}"
+    return StatusView(hardware.cpu_name, (cores,), privacy)
+
+
+def memory_view(report: MemoryReport, pending: int = 0) -> MemoryView:
+    """The memory bar: the engine's parts as measured, the rest of the used memory as other programs.
+
+    The runtime's own share (interpreter, torch) counts as working memory, so that the parts add up.
+    """
+    total, free = report.ram_total_bytes, report.ram_free_bytes
+    kv_unused = report.kv_reserved_bytes - report.kv_used_bytes
+    if total is None or free is None:
+        return MemoryView(
+            weights=report.weights_bytes,
+            kv_used=report.kv_used_bytes,
+            kv_reserved=kv_unused,
+            working=report.working_bytes + report.overhead_bytes,
+            pending=pending,
+        )
+    used = total - free
+    # Reserved cache that no token has touched takes no memory yet: it is drawn out of what is free.
+    own = report.weights_bytes + report.kv_used_bytes + report.working_bytes + report.overhead_bytes
+    reserved = min(kv_unused, free)
+    return MemoryView(
+        total=total,
+        weights=report.weights_bytes,
+        kv_used=report.kv_used_bytes,
+        kv_reserved=reserved,
+        working=min(report.working_bytes + report.overhead_bytes, max(0, used - report.weights_bytes)),
+        other=max(0, used - own),
+        free=free - reserved,
+        pending=pending,
+    )
+
+
+def format_keys(spec: ModelSpec) -> tuple[str, ...]:
+    """Formats worth offering: the file's own only where it is smaller than 16 bits."""
+    return ("f32", "bf16", "file") if layer_bits(spec, "file") < 16 else ("f32", "bf16")
+
+
+def context_stops(spec: ModelSpec) -> tuple[int, ...]:
+    """Slider stops: powers of two up to twice the trained limit, and the limit itself."""
+    stops = {spec.trained_context}
+    stop = min(SHORTEST_CONTEXT, spec.trained_context)
+    while stop <= 2 * spec.trained_context:
+        stops.add(stop)
+        stop *= 2
+    return tuple(sorted(stops))
+
+
+def tuning_view(
+    loaded: LoadPlan, wish: LoadSpec, hardware: Hardware, held_bytes: int, apply: str, percent: int | None
+) -> TuningView:
+    """The dock's settings for a wish beside the loaded plan. Pure arithmetic over headers."""
+    spec = loaded.model
+    wanted = plan(spec, hardware, wish, held_bytes)
+
+    def verdict_of(format: str, context: int) -> LoadPlan:
+        changed = LoadSpec(wish.path, format, context, wish.kv, wish.device, wish.threads)
+        return plan(spec, hardware, changed, held_bytes)
+
+    choices = [(key, verdict_of(key, wanted.context)) for key in format_keys(spec)]
+    stops = context_stops(spec)
+    verdicts = [(stop, verdict_of(wanted.format, stop).verdict) for stop in stops]
+    return TuningView(
+        formats=tuple(
+            FormatChoice(
+                key,
+                bits_label(spec, key),
+                f"{_gb(made.bytes.weights)}",
+                made.verdict,
+                _TOOLTIPS[key],
+            )
+            for key, made in choices
+        ),
+        chosen_format=wanted.format,
+        loaded_format=loaded.format,
+        context_stops=stops,
+        chosen_context=wanted.context,
+        loaded_context=loaded.context,
+        trained_context=spec.trained_context,
+        tight_from=next((stop for stop, verdict in verdicts if verdict == "tight"), None),
+        no_fit_from=next((stop for stop, verdict in verdicts if verdict == "no"), None),
+        verdict=verdict_view(wanted),
+        apply=apply,
+        apply_percent=percent,
+    )
+
+
+def verdict_view(made: LoadPlan) -> VerdictView:
+    """What a plan needs of what is free, in words."""
+    need = made.bytes.total - made.bytes.overhead
+    title = _VERDICTS[made.verdict]
+    if made.free_bytes is not None:
+        spare = made.free_bytes - need
+        title += f" · {_gb(abs(spare))} {'spare' if spare >= 0 else 'short'}"
+    warnings = [reason for reason in made.reasons if "trained" in reason]
+    detail = f"Weights {_gb(made.bytes.weights)}, KV cache {_gb(made.bytes.kv_reserved)}"
+    return VerdictView(made.verdict, title, " ".join(warnings) or detail)
+
+
+def _gb(num_bytes: int | None) -> str:
+    return f"{numbers.gigabytes(num_bytes)}{NBSP}GB"

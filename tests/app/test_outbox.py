@@ -1,0 +1,76 @@
+"""Few signals: joined events, the first token at once, the end always."""
+
+from __future__ import annotations
+
+from app.outbox import INTERVAL_S, Outbox
+from engine.types import AnswerStats, Chunk, Finished, LoadProgress, MemoryReport, Prefilled, StepStats
+
+END = Finished("a", "stop", "", AnswerStats(1, 0, 1, None, None, None, None))
+
+
+def step(count: int, request: str = "a") -> StepStats:
+    return StepStats(request, count, count, None, None, None, (float(count),))
+
+
+def test_the_first_text_and_the_end_go_out_at_once() -> None:
+    outbox = Outbox()
+    outbox.add([Chunk("a", "x")])
+    assert outbox.is_due(0.0)
+    outbox.take(0.0)
+    outbox.add([Chunk("a", "y")])
+    assert not outbox.is_due(INTERVAL_S / 2)
+    assert outbox.is_due(INTERVAL_S * 1.01)
+    outbox.add([END])
+    assert outbox.is_due(INTERVAL_S / 2)
+    assert outbox.take(INTERVAL_S / 2) == (Chunk("a", "y"), END)
+    assert not outbox.is_due(99.0)
+
+
+def test_texts_of_one_answer_are_joined_across_step_figures() -> None:
+    outbox = Outbox()
+    for count in range(1, 6):
+        outbox.add([Chunk("a", str(count)), step(count)])
+    chunk, stats = outbox.take(0.0)
+    assert chunk == Chunk("a", "12345")
+    assert isinstance(stats, StepStats)
+    assert stats.generated_tokens == 5
+    assert stats.step_ms == (1.0, 2.0, 3.0, 4.0, 5.0)
+
+
+def test_answers_are_not_mixed_and_kinds_of_text_neither() -> None:
+    outbox = Outbox()
+    outbox.add([Chunk("a", "1"), Chunk("b", "2"), Chunk("a", "3"), Chunk("a", "t", kind="thought")])
+    texts = [(e.request_id, e.kind, e.text) for e in outbox.take(0.0) if isinstance(e, Chunk)]
+    assert texts == [("a", "answer", "13"), ("b", "answer", "2"), ("a", "thought", "t")]
+
+
+def test_nothing_moves_across_an_end() -> None:
+    outbox = Outbox()
+    outbox.add([Chunk("a", "1"), END, Chunk("b", "2"), Chunk("b", "3")])
+    assert outbox.take(0.0) == (Chunk("a", "1"), END, Chunk("b", "23"))
+
+
+def test_only_the_newest_progress_and_memory_are_sent() -> None:
+    outbox = Outbox()
+    report = MemoryReport(1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
+    outbox.add(
+        [
+            LoadProgress(0.1, "w"),
+            report,
+            LoadProgress(0.2, "w"),
+            Prefilled("a", 9, 0, 3),
+            Prefilled("a", 9, 0, 6),
+        ]
+    )
+    assert set(outbox.take(0.0)) == {LoadProgress(0.2, "w"), report, Prefilled("a", 9, 0, 6)}
+
+
+def test_a_steady_stream_makes_at_most_thirty_signals_a_second() -> None:
+    outbox, now, sent = Outbox(), 0.0, 0
+    while now < 10.0:
+        outbox.add([Chunk("a", "x"), step(1)])
+        if outbox.is_due(now):
+            outbox.take(now)
+            sent += 1
+        now += 0.004
+    assert 200 < sent <= 301

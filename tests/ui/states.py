@@ -1,0 +1,299 @@
+"""The designed states of the window, as functions that bring a window into one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from PySide6.QtCore import QUrl
+
+from ui.drop import Dropped, sort_urls
+from ui.main_window import MainWindow
+from ui.values import (
+    ChatRow,
+    ChipView,
+    ContextView,
+    CounterView,
+    DownloadView,
+    FormatChoice,
+    MachineView,
+    MemoryView,
+    MessageView,
+    ModelRow,
+    ModelState,
+    NoticeAction,
+    NoticeView,
+    SpeedView,
+    StatusView,
+    TuningView,
+    VerdictView,
+)
+
+GB = 1_000_000_000
+STARTER = "SmolLM2-135M-Instruct"
+CHIP = ChipView(ModelState.GENERATING, STARTER, "4-bit · 8k")
+CHATS = (
+    ChatRow("1", "Mean of one column in a CSV file", "SmolLM2-135M · 90 tok/s", "Today", is_writing=True),
+    ChatRow("2", "Garden plan for spring", "SmolLM2-135M · 91 tok/s", "Today"),
+    ChatRow("3", "Rename photos by the date taken", "SmolLM2-135M · 88 tok/s", "Today"),
+    ChatRow("4", "Explain the KV cache simply", "Llama-3.2-3B · 21 tok/s", "Today"),
+    ChatRow("5", "Letter to the landlord", "Llama-3.2-3B · 20 tok/s", "Yesterday"),
+    ChatRow("6", "Regex for ISO dates", "SmolLM2-135M · 92 tok/s", "Yesterday"),
+    ChatRow("7", "Unit tests for the date parser", "SmolLM2-135M · 90 tok/s", "Yesterday"),
+    ChatRow("8", "Sourdough timetable", "SmolLM2-135M · 93 tok/s", "Earlier"),
+    ChatRow("9", "Notes from the planning call", "Llama-3.2-3B · 19 tok/s", "Earlier"),
+)
+CODE = """import csv
+
+def column_mean(path, column):
+    total, count = 0.0, 0
+    with open(path, newline="") as f:
+        for row in csv.DictReader(f):      # one row in memory at a time
+            total += float(row[column])
+            count += 1
+    return total / count if count else None"""
+MESSAGES = (
+    MessageView("m1", "user", "How do I get the mean of one column of a 20 GB CSV in Python?"),
+    MessageView(
+        "m2",
+        "assistant",
+        "Read it **one row at a time**. `csv.DictReader` is a *generator*, so memory use stays flat "
+        f"however large the file is:\n\n```python\n{CODE}\n```\n\nIt stops with `ValueError` at the "
+        "first blank cell. Tell me if your file has any and I will add a guard.",
+        stats="128 tokens · 90.4 tok/s · first token 0.21 s",
+    ),
+    MessageView("m3", "user", "It has some blank cells. Skip them, and show progress."),
+    MessageView(
+        "m4",
+        "assistant",
+        "Two small changes. A blank cell is skipped before `float()` sees it, and progress comes from the "
+        "number of bytes read so far, so there is no need to count the rows first",
+        "writing",
+        "41 tokens so far · 90.1 tok/s · first token 0.21 s",
+    ),
+)
+STEPS_MS = tuple(11.0 + (index * 7 % 5) * 0.12 + (6.0 if index in (31, 70) else 0) for index in range(96))
+SPEED = SpeedView(90.1, True, 0.21, 1830.0, STEPS_MS, True)
+MEMORY = MemoryView("RAM", 16_500_000_000, 98_000_000, 62_000_000, 128_000_000, 310_000_000, 7_200_000_000)
+MEMORY = replace(MEMORY, free=16_500_000_000 - 7_798_000_000)
+TUNING = TuningView(
+    (
+        FormatChoice("f32", "32-bit", "0.54 GB"),
+        FormatChoice("bf16", "16-bit", "0.27 GB"),
+        FormatChoice("file", "4-bit", "0.10 GB"),
+    ),
+    "file",
+    "file",
+    (512, 1024, 2048, 4096, 8192),
+    8192,
+    8192,
+    8192,
+    verdict=VerdictView("fits", "Fits · 8.7 GB spare", "0.60 GB with the whole context in use"),
+)
+STATUS = StatusView("AMD EPYC 7B13 · 2 cores", ("AVX-512",))
+MACHINE = MachineView("AMD EPYC 7B13 · 2 cores", "16.5 GB RAM, 8.7 GB free")
+
+
+def fill(window: MainWindow) -> None:
+    """What all states of a loaded model have in common: an answer is being written."""
+    window.show_first_start(False)
+    window.set_chip(CHIP)
+    window.set_chats(CHATS, "1")
+    window.show_chat(MESSAGES)
+    window.set_generating(True)
+    window.set_speed(SPEED)
+    window.set_memory(MEMORY)
+    window.set_context(ContextView(1412, 8192))
+    window.set_tuning(TUNING)
+    window.set_counter(CounterView(1431, 8192))
+    window.set_status(STATUS)
+    window.set_machine(MACHINE)
+    window.set_composer_text("Also print an estimate of the time left.")
+
+
+def _finish(window: MainWindow) -> None:
+    fill(window)
+    stats = "44 tokens · 90.1 tok/s · first token 0.21 s"
+    window.set_message(replace(MESSAGES[3], status="done", stats=stats, text=MESSAGES[3].text + "."))
+    window.set_generating(False)
+    window.set_chip(replace(CHIP, state=ModelState.READY))
+    window.set_chats([replace(CHATS[0], is_writing=False), *CHATS[1:]], "1")
+    window.set_speed(SpeedView(90.1, False, 0.21, 1830.0))
+    window.set_composer_text("")
+
+
+def _change_settings(window: MainWindow) -> None:
+    fill(window)
+    verdict = VerdictView("tight", "Tight · 0.3 GB spare", "Other apps may have to make room")
+    changed = replace(TUNING, chosen_format="bf16", chosen_context=4096, tight_from=4096, apply="waiting")
+    window.set_tuning(replace(changed, verdict=verdict))
+    window.set_memory(replace(MEMORY, pending=270_000_000))
+
+
+def _ready_to_apply(window: MainWindow) -> None:
+    _finish(window)
+    window.set_tuning(replace(TUNING, chosen_context=2048, apply="ready"))
+
+
+def _reload(window: MainWindow) -> None:
+    _finish(window)
+    window.set_chip(ChipView(ModelState.LOADING, STARTER, "16-bit · 4k", 62))
+    window.set_tuning(replace(TUNING, chosen_format="bf16", apply="reloading", apply_percent=62))
+
+
+def _start_empty(window: MainWindow) -> None:
+    window.show_first_start(True)
+    window.set_chip(ChipView(ModelState.NO_MODEL))
+    window.set_chats((), None)
+    window.set_machine(MACHINE)
+    window.set_status(STATUS)
+    window.set_tuning(None)
+    window.set_memory(MemoryView("RAM", 16_500_000_000, other=7_200_000_000, free=9_300_000_000))
+    window.set_download(DownloadView("offered", 0, 98_362_432))
+
+
+def _download(window: MainWindow) -> None:
+    _start_empty(window)
+    window.set_chip(ChipView(ModelState.DOWNLOADING, STARTER, "4-bit · 8k", 43))
+    window.set_download(DownloadView("running", 42_300_000, 98_362_432, 6.1e6, 9.2))
+    window.set_composer_text("What is a KV cache?")
+    window.set_status(replace(STATUS, privacy="Only model files are downloaded; chats stay here"))
+
+
+def _fail_download(window: MainWindow) -> None:
+    _start_empty(window)
+    message = "No connection. Models on this computer still work."
+    window.set_download(DownloadView("failed", 42_300_000, 98_362_432, message=message))
+
+
+def _new_chat(window: MainWindow) -> None:
+    _finish(window)
+    window.show_chat(())
+    window.set_chats([replace(CHATS[0], is_writing=False), *CHATS[1:]], None)
+    window.set_context(ContextView(0, 8192))
+    window.set_counter(CounterView(0, 8192))
+
+
+def _fail(window: MainWindow) -> None:
+    _finish(window)
+    stopped = replace(MESSAGES[3], status="failed", stats="41 tokens · 90.1 tok/s · first token 0.21 s")
+    window.set_message(stopped)
+    window.show_notice(
+        NoticeView(
+            "error",
+            "Out of memory",
+            "The answer so far is kept. Another app took 0.9 GB while it was written.",
+            (NoticeAction("smaller", "Continue with 4k context"),),
+            "DefaultCPUAllocator: not enough memory",
+        )
+    )
+
+
+def _refuse_file(window: MainWindow) -> None:
+    _finish(window)
+    window.set_chip(ChipView(ModelState.FAILED, "notes.gguf"))
+    window.show_notice(
+        NoticeView(
+            "warning",
+            "This file is not a model",
+            "notes.gguf has no GGUF header. It may be an unfinished download.",
+            (NoticeAction("choose-file", "Choose another file"),),
+        )
+    )
+
+
+def _undo(window: MainWindow) -> None:
+    _finish(window)
+    window.show_notice(NoticeView("info", "Chat deleted", actions=(NoticeAction("undo", "Undo"),)))
+
+
+def _pick(window: MainWindow) -> None:
+    _finish(window)
+    window.open_picker()
+    window.set_models(
+        (
+            ModelRow("/m/s.gguf", STARTER, "Q4_1 · 98 MB · 8k context", is_loaded=True),
+            ModelRow("/m/l.gguf", "Llama-3.2-3B-Instruct", "Q4_K_M · 2.02 GB · 131k context"),
+            ModelRow("/m/b", "mamba-2.8b", reason='This model type ("mamba") is not supported yet.'),
+        )
+    )
+
+
+def _drag(window: MainWindow, dropped: Dropped) -> None:
+    _finish(window)
+    window.drop.overlay.show_drop(dropped)
+
+
+def _drag_model(window: MainWindow) -> None:
+    _drag(window, sort_urls([QUrl("file:///m/Llama-3.2-3B-Instruct.Q4_K_M.gguf")]))
+
+
+def _drag_text(window: MainWindow) -> None:
+    _drag(window, sort_urls([QUrl("file:///m/notes.txt")]))
+
+
+def _close_panels(window: MainWindow) -> None:
+    fill(window)
+    window.set_panels(False, False)
+
+
+def _open_drawers(window: MainWindow) -> None:
+    fill(window)
+    window.body.toggle_sidebar()
+    if window.width() >= 1280:
+        window.body.toggle_sidebar()
+    if window.width() < 1024:
+        window.body.toggle_tuning()
+
+
+def _ask_about(window: MainWindow) -> None:
+    _finish(window)
+    window.body.centre.top_bar.about_requested.emit()
+
+
+def _write_too_much(window: MainWindow) -> None:
+    _finish(window)
+    window.set_composer_text("Here is the whole log file: 2024-03-01 00:00:04 starting up")
+    window.set_counter(CounterView(8410, 8192))
+
+
+def _read(window: MainWindow) -> None:
+    fill(window)
+    window.set_message(MessageView("m4", "assistant", "", "reading", "1,204 tokens"))
+
+
+def _name_at_length(window: MainWindow) -> None:
+    _finish(window)
+    name = "A-model-with-a-name-that-nobody-can-say-in-one-breath-" * 3 + "Q4_K_M"
+    window.set_chip(ChipView(ModelState.READY, name, "4-bit · 8k"))
+    title = "One long title " * 20 + "\nand a second line"
+    window.set_chats([replace(CHATS[0], title=title, detail=f"{name} · 90 tok/s"), *CHATS[1:]], "1")
+    window.set_status(StatusView("A processor with a very long marketing name " * 3, ("AVX-512",) * 6))
+    window.show_notice(NoticeView("error", f"{name} could not be read", f"/home/somebody/{name}/x " * 20))
+    window.open_picker()
+    window.set_models((ModelRow(f"/m/{name}", name, f"{name} · 2 GB"), ModelRow("/b", name, reason=name * 2)))
+
+
+STATES: dict[str, Callable[[MainWindow], None]] = {
+    "chat": fill,
+    "finished": _finish,
+    "settings-changed": _change_settings,
+    "apply": _ready_to_apply,
+    "reloading": _reload,
+    "first-start": _start_empty,
+    "downloading": _download,
+    "download-failed": _fail_download,
+    "new-chat": _new_chat,
+    "failed": _fail,
+    "not-a-model": _refuse_file,
+    "undo": _undo,
+    "picker": _pick,
+    "drop-model": _drag_model,
+    "drop-text": _drag_text,
+    "panels-closed": _close_panels,
+    "drawers": _open_drawers,
+    "too-long": _write_too_much,
+    "reading": _read,
+    "long-names": _name_at_length,
+    "about": _ask_about,
+}

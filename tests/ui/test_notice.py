@@ -1,0 +1,88 @@
+"""The notice bar: words, buttons, details, and closing."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QAbstractButton, QPlainTextEdit
+from pytestqt.qtbot import QtBot
+
+from ui.notice import NoticeBar
+from ui.values import NoticeAction, NoticeView
+
+VIEW = NoticeView(
+    "error",
+    "Out of memory",
+    "The answer so far is kept.",
+    (NoticeAction("smaller", "Continue with 8k context"),),
+    "line one\nline two",
+)
+
+
+@pytest.fixture
+def bar(qtbot: QtBot) -> NoticeBar:
+    bar = NoticeBar()
+    qtbot.addWidget(bar)
+    return bar
+
+
+def press(bar: NoticeBar, text: str) -> None:
+    buttons = {
+        name: button
+        for button in bar.findChildren(QAbstractButton)
+        if not button.isHidden() and (name := button.text() or button.accessibleName())
+    }
+    buttons[text].click()
+
+
+def test_it_is_hidden_until_there_is_something_to_say(bar: NoticeBar) -> None:
+    assert bar.isHidden()
+    bar.show_notice(VIEW)
+    assert not bar.isHidden()
+    assert bar.accessibleDescription() == "Out of memory The answer so far is kept."
+
+
+def test_a_button_emits_its_key(bar: NoticeBar, qtbot: QtBot) -> None:
+    bar.show_notice(VIEW)
+    with qtbot.waitSignal(bar.action_clicked) as caught:
+        press(bar, "Continue with 8k context")
+    assert caught.args == ["smaller"]
+
+
+def test_the_next_notice_leaves_no_button_of_the_last_one(bar: NoticeBar) -> None:
+    bar.show_notice(VIEW)
+    bar.show_notice(NoticeView("info", "Chat deleted", actions=(NoticeAction("undo", "Undo"),)))
+    texts = [button.text() for button in bar.findChildren(QAbstractButton) if not button.isHidden()]
+    assert "Continue with 8k context" not in texts
+    assert "Details" not in texts
+    assert "Undo" in texts
+
+
+def test_details_are_shown_on_demand_and_can_be_copied_as_they_are(bar: NoticeBar) -> None:
+    bar.show_notice(VIEW)
+    details = bar.findChild(QPlainTextEdit)
+    assert isinstance(details, QPlainTextEdit)
+    assert details.isHidden()
+    press(bar, "Details")
+    assert not details.isHidden()
+    press(bar, "Copy details")
+    assert QGuiApplication.clipboard().text() == "line one\nline two"
+
+
+def test_closing_says_so_once(bar: NoticeBar, qtbot: QtBot) -> None:
+    bar.show_notice(VIEW)
+    with qtbot.waitSignal(bar.closed):
+        press(bar, "Close this notice")
+    with qtbot.assertNotEmitted(bar.closed):
+        bar.clear()
+    assert bar.isHidden()
+
+
+def test_a_very_long_text_is_cut_and_stands_in_full_behind_details(bar: NoticeBar) -> None:
+    text = "a path that goes on " * 100
+    bar.resize(560, bar.sizeHint().height())
+    bar.show_notice(NoticeView("error", "Could not be read", text))
+    details = bar.findChild(QPlainTextEdit)
+    assert isinstance(details, QPlainTextEdit)
+    assert text in details.toPlainText()
+    assert bar.heightForWidth(560) < 260

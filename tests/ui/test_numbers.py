@@ -1,0 +1,69 @@
+"""Numbers are written by the rules of the design: rounding by size, unknown is a dash, parts add up."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ui import numbers
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (42.06, "42.1"),
+        (9.0, "9.0"),
+        (99.94, "99.9"),
+        (99.97, "100"),
+        (1234.4, "1,234"),
+        (None, "–"),
+        (math.inf, "–"),
+        (math.nan, "–"),
+        (-1.0, "–"),
+    ],
+)
+def test_speed_has_one_decimal_below_100_and_is_never_infinite(value: float | None, text: str) -> None:
+    assert numbers.tps(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.214, "0.21"), (9.996, "10.0"), (12.34, "12.3"), (None, "–")])
+def test_seconds_have_two_decimals_below_10(value: float | None, text: str) -> None:
+    assert numbers.seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "text"),
+    [
+        (990_000_000, "0.99"),
+        (9_994_000_000, "9.99"),
+        (9_996_000_000, "10.0"),
+        (16_500_000_000, "16.5"),
+        (None, "–"),
+    ],
+)
+def test_gigabytes_are_decimal_with_two_decimals_below_10(num_bytes: int | None, text: str) -> None:
+    assert numbers.gigabytes(num_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text"),
+    [(512, "512"), (8192, "8k"), (131_072, "128k"), (1_048_576, "1M"), (10_000, "10,000"), (None, "–")],
+)
+def test_a_short_context_says_8k_for_8192(tokens: int | None, text: str) -> None:
+    assert numbers.context(tokens) == text
+
+
+def test_counters_have_separators() -> None:
+    assert numbers.count(7431) == "7,431"
+    assert numbers.count(None) == "–"
+
+
+@given(st.lists(st.integers(0, 1_600_000_000), min_size=1, max_size=6))
+def test_parts_add_up_to_the_sum_as_written(parts: list[int]) -> None:
+    texts, total = numbers.gigabyte_parts(parts)
+    if sum(parts) < 9_990_000_000:
+        assert sum(round(float(text) * 100) for text in texts) == round(float(total) * 100)
+    assert abs(float(total) - sum(parts) / 1e9) < 0.06

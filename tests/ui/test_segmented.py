@@ -1,0 +1,93 @@
+"""A segmented control: one chosen, one in use, keys move the choice, only the user's choices are told."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from ui import theme
+from ui.segmented import Choice, Segmented
+
+CHOICES = (
+    Choice("file", "4-bit", "0.11 GB", tooltip="As in the file"),
+    Choice("bf16", "16-bit", "0.27 GB", "tight"),
+    Choice("f32", "32-bit", "0.54 GB", "no"),
+)
+
+
+@pytest.fixture
+def control(qtbot: QtBot) -> Segmented:
+    widget = Segmented("Precision")
+    qtbot.addWidget(widget)
+    widget.set_choices(CHOICES, "file", "file")
+    widget.resize(328, widget.sizeHint().height())
+    with qtbot.waitExposed(widget):
+        widget.show()
+    return widget
+
+
+def test_a_press_chooses_and_is_told_once(qtbot: QtBot, control: Segmented) -> None:
+    with qtbot.waitSignal(control.chosen) as told:
+        qtbot.mouseClick(control.segments[1], Qt.MouseButton.LeftButton)
+    assert told.args == ["bf16"]
+    assert control.chosen_key == "bf16"
+
+
+def test_showing_a_view_tells_nothing(qtbot: QtBot, control: Segmented) -> None:
+    with qtbot.assertNotEmitted(control.chosen):
+        control.set_choices(CHOICES, "f32", "file")
+    assert control.chosen_key == "f32"
+
+
+def test_arrows_move_the_choice_and_stop_at_the_ends(qtbot: QtBot, control: Segmented) -> None:
+    told: list[str] = []
+    control.chosen.connect(told.append)
+    qtbot.keyClick(control.segments[0], Qt.Key.Key_Left)
+    qtbot.keyClick(control.segments[0], Qt.Key.Key_Right)
+    qtbot.keyClick(control.segments[1], Qt.Key.Key_Right)
+    qtbot.keyClick(control.segments[2], Qt.Key.Key_Right)
+    assert told == ["bf16", "f32"]
+
+
+def test_a_second_press_does_not_take_the_choice_away(qtbot: QtBot, control: Segmented) -> None:
+    qtbot.mouseClick(control.segments[0], Qt.MouseButton.LeftButton)
+    assert control.chosen_key == "file"
+
+
+def test_tab_reaches_the_chosen_segment_only(control: Segmented) -> None:
+    policies = [segment.focusPolicy() & Qt.FocusPolicy.TabFocus for segment in control.segments]
+    assert [bool(policy.value) for policy in policies] == [True, False, False]
+
+
+def test_a_choice_that_is_not_listed_leaves_all_off_but_reachable(control: Segmented) -> None:
+    control.set_choices(CHOICES, "gone", None)
+    assert control.chosen_key is None
+    assert control.segments[0].focusPolicy() & Qt.FocusPolicy.TabFocus
+
+
+def test_names_say_size_fit_and_use(control: Segmented) -> None:
+    names = [segment.accessibleName() for segment in control.segments]
+    assert names == [
+        "4-bit, 0.11 GB, fits, in use",
+        "16-bit, 0.27 GB, fits tightly",
+        "32-bit, 0.54 GB, does not fit",
+    ]
+
+
+def test_an_option_that_does_not_fit_is_shown_in_red_and_can_be_chosen(
+    qtbot: QtBot, control: Segmented
+) -> None:
+    image = control.segments[2].grab().toImage()
+    colors = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
+    assert theme.palette().bad.name() in colors
+    with qtbot.waitSignal(control.chosen):
+        qtbot.mouseClick(control.segments[2], Qt.MouseButton.LeftButton)
+
+
+def test_segments_are_kept_while_their_number_stays(control: Segmented) -> None:
+    before = control.segments
+    control.set_choices(CHOICES[::-1], "file", "file")
+    assert control.segments == before
+    control.set_choices(CHOICES[:2], "file", "file")
+    assert len(control.segments) == 2

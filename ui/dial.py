@@ -1,0 +1,246 @@
+"""The speed dial: the measured speed of decoding on a half circle. Knows no model and predicts nothing."""
+
+from __future__ import annotations
+
+import math
+
+from PySide6.QtCore import QLineF, QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QFont, QFontMetricsF, QPainter, QPen, QPixmap
+from PySide6.QtWidgets import QWidget
+
+from ui import numbers, theme
+from ui.gauge import Gauge
+from ui.painting import Run, draw_runs, with_alpha
+from ui.values import SpeedView
+
+READING_TPS = (4.0, 8.0)  # about how fast people read
+
+_START_DEG = 193.0  # counter-clockwise from three o'clock, where 0 stands
+_SPAN_DEG = 206.0
+_SMALLEST_SCALE = 10.0  # the reading wedge must fit
+_UNMEASURED_SCALE = 60.0
+_DIGIT_TICKS = 3  # of 100 ms: digits change at most 4 times a second
+_FACE = QSize(199, 124)
+_CENTRE = QPointF(99, 103)
+_RADIUS = 84.0
+_RING = 9.5
+_CUT_BELOW = 20.0  # the ring ends on a level line, this far under the centre
+# Quarter of the scale (times a power of ten): number of small ticks it is divided by
+_QUARTERS = {1.0: 2, 1.5: 3, 2.0: 2, 2.5: 5, 3.0: 3, 4.0: 4, 5.0: 5, 7.5: 3}
+
+
+def nice_scale(value: float) -> float:
+    """The end of a scale whose quarters are round numbers, at least 1/8 above ``value``."""
+    wanted = max(value * 1.125, _SMALLEST_SCALE) / 4
+    power = 10.0 ** math.floor(math.log10(wanted))
+    for quarter in (*_QUARTERS, 10.0):
+        if quarter * power >= wanted * (1 - 1e-9):
+            return 4 * quarter * power
+    raise AssertionError("the last quarter is larger than any mantissa")
+
+
+class Dial(Gauge):
+    """The dial. States: waiting (dash), live (accent arc), last value (grey arc).
+
+    The scale never changes while an answer is written, but for the first value there ever was; a speed beyond
+    it fills the ring and is still written in full. Digits change at most four times a second.
+    """
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("Speed", parent)
+        self.setFixedSize(_FACE.width() + 2 * self.SIDE, _FACE.height())
+        self.setToolTip("Measured speed of the answer, in tokens per second (decode speed)")
+        self._view = SpeedView()
+        self._scale = _UNMEASURED_SCALE
+        self._has_scale = False
+        self._digits = numbers.UNKNOWN
+        self._ticks_since_digits = _DIGIT_TICKS
+        self._face = QPixmap()
+
+    @property
+    def scale_end(self) -> float:
+        """The speed at the end of the scale, tok/s."""
+        return self._scale
+
+    @property
+    def digits(self) -> str:
+        """The number as it is shown."""
+        return self._digits
+
+    def set_view(self, view: SpeedView) -> None:
+        """Show ``view`` with the next tick of the clock; a change of state at once."""
+        is_same_state = view.is_live == self._view.is_live and (self._speed is None) == (_speed(view) is None)
+        self._view = view
+        self._fit_scale()
+        if is_same_state:
+            self.mark_changed()
+        else:
+            self._show_digits()
+            self.show_now()
+
+    @property
+    def _speed(self) -> float | None:
+        return _speed(self._view)
+
+    def _fit_scale(self) -> None:
+        speed = self._speed
+        if speed is None or (self._view.is_live and self._has_scale and not self._view.is_new_answer):
+            return
+        if not self._has_scale or speed > self._scale * 0.95 or speed < self._scale * 0.2:
+            scale = nice_scale(speed)
+            if scale != self._scale:
+                self._scale = scale
+                self.forget_pixmaps()
+        self._has_scale = True
+
+    def _show_digits(self) -> None:
+        self._digits = numbers.tps(self._speed)
+        self._ticks_since_digits = 0
+
+    def _on_clock_tick(self) -> None:
+        self._ticks_since_digits += 1
+        if self._ticks_since_digits >= _DIGIT_TICKS and self._digits != numbers.tps(self._speed):
+            self._show_digits()
+            self.mark_changed()
+        super()._on_clock_tick()
+
+    def sentence(self) -> str:
+        if self._speed is None:
+            return "Speed not measured yet" if self._is_waiting else "Too few tokens to measure a speed"
+        when = "now" if self._view.is_live else "in the last answer"
+        return f"{numbers.tps(self._speed)} tokens per second {when}; people read about 4 to 8"
+
+    @property
+    def _is_waiting(self) -> bool:
+        return self._speed is None and self._view.ttft_s is None
+
+    def forget_pixmaps(self) -> None:
+        self._face = QPixmap()
+
+    def paint(self, painter: QPainter) -> None:
+        if self._face.isNull() or self._face.devicePixelRatio() != self.devicePixelRatioF():
+            self._face = self._draw_face()
+        painter.drawPixmap(0, 0, self._face)
+        self._draw_arc(painter)
+        self._draw_number(painter)
+
+    def _draw_arc(self, painter: QPainter) -> None:
+        if not self._speed:
+            return
+        colors = theme.palette()
+        share = min(self._speed / self._scale, 1.0)
+        painter.save()
+        painter.setClipRect(QRectF(0, 0, self.span, _CENTRE.y() + _CUT_BELOW))
+        _stroke_ring(painter, share, QPen(colors.accent if self._view.is_live else colors.mem_working, _RING))
+        painter.restore()
+
+    def _draw_number(self, painter: QPainter) -> None:
+        colors = theme.palette()
+        if self._speed is None:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(colors.text3)
+            painter.drawRoundedRect(QRectF(_CENTRE.x() - 9, _CENTRE.y() - 20, 18, 4), 1, 1)
+        else:
+            style = "display" if len(self._digits) <= 4 else "title-l"  # "1,234" must stay between the ticks
+            _draw_figures(painter, Run(self._digits, theme.font(style), colors.text1), _CENTRE.y() - 9)
+        caption = "waiting" if self._is_waiting else "tok/s"
+        _draw_centred(painter, Run(caption, theme.font("small", 500), colors.text2), _CENTRE.y() + 9)
+
+    def _draw_face(self) -> QPixmap:
+        """The fixed parts: track, wedge, ticks and their numbers."""
+        dpr = self.devicePixelRatioF()
+        face = QPixmap(_FACE * dpr)
+        face.setDevicePixelRatio(dpr)
+        face.fill(Qt.GlobalColor.transparent)
+        painter = QPainter(face)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setClipRect(QRectF(0, 0, self.span, _CENTRE.y() + _CUT_BELOW))
+        _stroke_ring(painter, 1.0, QPen(theme.palette().track, _RING))
+        self._draw_wedge(painter)
+        self._draw_ticks(painter)
+        painter.end()
+        return face
+
+    def _draw_wedge(self, painter: QPainter) -> None:
+        low, high = (_angle(value / self._scale) for value in READING_TPS)
+        painter.setPen(QPen(with_alpha(theme.palette().text3, 0.34), 11, c=Qt.PenCapStyle.FlatCap))
+        painter.drawArc(_circle(71.5), round(low * 16), round((high - low) * 16))
+
+    def _draw_ticks(self, painter: QPainter) -> None:
+        colors = theme.palette()
+        font = theme.font("micro")
+        small = self._small_ticks()
+        for index in range(4 * small + 1):
+            share = index / (4 * small)
+            is_large = index % small == 0
+            painter.setPen(QPen(colors.text3 if is_large else colors.control, 1.4 if is_large else 1.0))
+            painter.drawLine(QLineF(_point(share, 77), _point(share, 69.5 if is_large else 73)))
+            if is_large:
+                text = _tick_text(self._scale * share)
+                middle = _point(share, 60.5)
+                metrics = QFontMetricsF(font)
+                x = middle.x() - metrics.horizontalAdvance(text) / 2
+                draw_runs(painter, x, middle.y() + metrics.capHeight() / 2, [Run(text, font, colors.text3)])
+
+    def _small_ticks(self) -> int:
+        quarter = self._scale / 4
+        mantissa = quarter / 10.0 ** math.floor(math.log10(quarter) + 1e-9)
+        return next(parts for key, parts in _QUARTERS.items() if math.isclose(key, mantissa, rel_tol=1e-6))
+
+
+def _speed(view: SpeedView) -> float | None:
+    value = view.decode_tps
+    return value if value is not None and math.isfinite(value) and value >= 0 else None
+
+
+def _tick_text(value: float) -> str:
+    return numbers.decimal(value, 0 if math.isclose(value, round(value)) else 1)
+
+
+def _angle(share: float) -> float:
+    """Degrees counter-clockwise from three o'clock of a share of the scale."""
+    return _START_DEG - _SPAN_DEG * share
+
+
+def _point(share: float, radius: float) -> QPointF:
+    angle = math.radians(_angle(share))
+    return QPointF(_CENTRE.x() + radius * math.cos(angle), _CENTRE.y() - radius * math.sin(angle))
+
+
+def _circle(radius: float) -> QRectF:
+    return QRectF(_CENTRE.x() - radius, _CENTRE.y() - radius, 2 * radius, 2 * radius)
+
+
+def _stroke_ring(painter: QPainter, share: float, pen: QPen) -> None:
+    """The ring from 0 to ``share``; it starts a little below 0 so that the level cut is full."""
+    pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+    painter.setPen(pen)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    spare = 4.0
+    span = _SPAN_DEG * share + spare + (spare if share >= 1.0 else 0.0)
+    painter.drawArc(_circle(_RADIUS), round((_START_DEG + spare) * 16), round(-span * 16))
+
+
+def figure_widths(text: str, font: QFont) -> list[float]:
+    """Widths that give every digit of ``text`` the same room, so that the others stay where they are.
+
+    Needed because the tabular figures of Inter Display are not equally wide.
+    """
+    metrics = QFontMetricsF(font)
+    widest = max(metrics.horizontalAdvance(digit) for digit in "0123456789")
+    return [widest if char.isdecimal() else metrics.horizontalAdvance(char) for char in text]
+
+
+def _draw_figures(painter: QPainter, run: Run, baseline: float) -> None:
+    metrics = QFontMetricsF(run.font)
+    widths = figure_widths(run.text, run.font)
+    x = _CENTRE.x() - sum(widths) / 2
+    for char, width in zip(run.text, widths, strict=True):
+        left = x + (width - metrics.horizontalAdvance(char)) / 2
+        draw_runs(painter, left, baseline, [Run(char, run.font, run.color)])
+        x += width
+
+
+def _draw_centred(painter: QPainter, run: Run, baseline: float) -> None:
+    width = QFontMetricsF(run.font).horizontalAdvance(run.text)
+    draw_runs(painter, _CENTRE.x() - width / 2, baseline, [run])

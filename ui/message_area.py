@@ -1,0 +1,316 @@
+"""Messages in one scroll area that reads, lays out and paints only what is new or near the view.
+
+Knows message values and pieces of them; what the pointer and the keys do is in ``ui.transcript``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import QPointF, QRect, QRectF, Qt, QTimer
+from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
+
+from ui import theme
+from ui.blocks import Item, Look
+from ui.column import column
+from ui.flow import Flow
+from ui.jump_button import JumpButton
+from ui.message import MessageItems
+from ui.selection import Selection
+from ui.values import MessageView
+
+FOLLOW_PX = 48
+_FRAME_MS = 25  # between two looks at new text
+_BUSY_MS = 5  # between two slices of work that is left
+_SLICE_S = 0.010
+_NEAR_PX = 240  # laid out above and below the view
+_KEEP_LAID = 300  # pieces whose layout is kept
+
+
+class MessageArea(QAbstractScrollArea):
+    """Shows messages; text comes in by ``append_text``.
+
+    An answer is read in slices: finished pieces are never made again, and the work for new text does not
+    depend on how much there is.
+    """
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.flow = Flow()
+        self.selection = Selection()
+        self._messages: list[MessageItems] = []
+        self._by_id: dict[str, MessageItems] = {}
+        self._waiting: dict[str, MessageItems] = {}  # with text to read, the next one last
+        self._laid: list[Item] = []
+        self._is_following = True
+        self._is_settling = False
+        self._dirty = 0  # the first piece to paint again
+        self._set_up_widgets()
+        self._timer = single_shot(self, self._on_timer)
+        self._more_timer = single_shot(self, self.viewport().update)
+        theme.notifier().changed.connect(self._on_theme_changed)
+
+    def _set_up_widgets(self) -> None:
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("Chat")
+        self.viewport().setMouseTracking(True)
+        self.viewport().setAutoFillBackground(False)
+        self.verticalScrollBar().setSingleStep(24)
+        self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
+        self._jump = JumpButton(self)
+        self._jump.clicked.connect(self.jump_to_end)
+
+    # What is shown
+
+    def show_messages(self, views: Sequence[MessageView]) -> None:
+        """Show another chat, from its end; long ones fill up in slices."""
+        self.clear()
+        for view in views:
+            self._add(view)
+        self._is_following = True
+        self._work(3 * _SLICE_S)
+
+    def append_message(self, view: MessageView) -> None:
+        """Add a message at the end; the user's own brings the view back to the end."""
+        if view.role == "user":
+            self._is_following = True
+        self._add(view)
+        self._work(_SLICE_S)
+
+    def append_text(self, message_id: str, text: str) -> None:
+        """The next part of an answer; calls may come as often as they like."""
+        message = self._by_id.get(message_id)
+        if message is None or not text:
+            return
+        message.append(text)
+        self._waiting[message_id] = message
+        if not self._timer.isActive():
+            self._work(_SLICE_S)
+            self._timer.start(_FRAME_MS)
+
+    def set_message(self, view: MessageView) -> None:
+        """A message changed its state or is complete; one that is not here is left alone."""
+        message = self._by_id.get(view.message_id)
+        if message is None:
+            return
+        count = len(message.items)
+        if message.set_view(view):
+            self._replace(message, 0, count)
+        self._refresh(message)
+        self._settle()
+
+    def clear(self) -> None:
+        """Show nothing."""
+        self._messages.clear()
+        self._by_id.clear()
+        self._waiting.clear()
+        self._laid.clear()
+        self.selection.clear()
+        self.flow.splice(0, len(self.flow.items), [])
+        self._settle()
+
+    def message_text(self, message_id: str) -> str:
+        """All text of a message as it came, also what is not shown yet."""
+        message = self._by_id.get(message_id)
+        return message.text() if message else ""
+
+    @property
+    def is_following(self) -> bool:
+        """Whether the view stays at the end while text comes in."""
+        return self._is_following
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether text is still waiting to be shown."""
+        return bool(self._waiting)
+
+    def jump_to_end(self) -> None:
+        """Go to the end and follow it again."""
+        self._is_following = True
+        self._dirty = 0
+        self._settle()
+
+    # Building
+
+    def _add(self, view: MessageView) -> None:
+        message = MessageItems(view)
+        message.start = len(self.flow.items)
+        self._messages.append(message)
+        self._by_id[view.message_id] = message
+        self._waiting[view.message_id] = message
+        self._replace(message, 0, 0)
+
+    def _replace(self, message: MessageItems, first: int, count: int) -> None:
+        """Pieces of a message from ``first`` on, ``count`` in the column, are now those in its ``items``."""
+        start = message.start + first
+        self._dirty = min(self._dirty, max(0, start - 1))  # the piece before may lose its caret
+        new = message.items[first:]
+        self.flow.splice(start, count, new)
+        self.selection.spliced(start, count, len(new))
+        delta = len(new) - count
+        if delta and message is not self._messages[-1]:
+            for later in self._messages[self._messages.index(message) + 1 :]:
+                later.start += delta
+
+    def _refresh(self, message: MessageItems) -> None:
+        before = len(message.items)
+        first = message.refresh()
+        self._replace(message, first, before - first)
+        if message.has_unread:
+            self._waiting[message.view.message_id] = message
+        else:
+            self._waiting.pop(message.view.message_id, None)
+
+    def _work(self, budget_s: float) -> None:
+        """Read waiting text, newest message first, until the time is over; the timer does the rest."""
+        stop_s = time.perf_counter() + budget_s
+        while self._waiting:
+            self._refresh(next(reversed(self._waiting.values())))
+            if time.perf_counter() > stop_s:
+                break
+        self._settle()
+        if self._waiting and not self._timer.isActive():
+            self._timer.start(_BUSY_MS)
+
+    def _on_timer(self) -> None:
+        if self._waiting:
+            self._timer.start(_FRAME_MS)
+            self._work(_SLICE_S)
+            if self._waiting:
+                self._timer.start(_BUSY_MS)
+
+    # Layout
+
+    def _settle(self) -> None:
+        """Lay out what is near the view; keep the end, or else the first visible piece, where it is."""
+        if self._is_settling:
+            return
+        self._is_settling = True
+        bar = self.verticalScrollBar()
+        height = self.viewport().height()
+        before = bar.value()
+        try:
+            for _ in range(6):
+                at = self.flow.index_at(bar.value())
+                offset = bar.value() - self.flow.top(at)
+                top = self.flow.height - height if self._is_following else bar.value()
+                changed = self.flow.fit(top - _NEAR_PX, top + height + _NEAR_PX)
+                bar.setRange(0, max(0, self.flow.height - height))
+                bar.setPageStep(height)
+                bar.setValue(bar.maximum() if self._is_following else self.flow.top(at) + offset)
+                if changed < 0:
+                    break
+                self._dirty = min(self._dirty, changed)
+            self._let_go()
+        finally:
+            self._is_settling = False
+        self._show_jump()
+        self._repaint(is_moved=bar.value() != before)
+
+    def _repaint(self, is_moved: bool) -> None:
+        """Paint again what changed: mostly the open end of an answer alone."""
+        if is_moved or self._dirty >= len(self.flow.items):
+            self.viewport().update()
+        else:
+            top = self.item_rect(self._dirty).top() - self.flow.items[self._dirty].gap
+            self.viewport().update(0, top, self.viewport().width(), self.viewport().height())
+        self._dirty = len(self.flow.items)
+
+    def _let_go(self) -> None:
+        """Drop the layouts of pieces that are far away when there are many."""
+        first, last = self.visible_range()
+        items = self.flow.items[first:last]
+        self._laid.extend(items)
+        if len(self._laid) > _KEEP_LAID + 4 * len(items):
+            near = {id(item) for item in self.flow.items[max(0, first - 20) : last + 20]}
+            for item in self._laid:
+                if id(item) not in near:
+                    item.release()
+            self._laid = list(items)
+
+    def visible_range(self) -> tuple[int, int]:
+        """The first visible piece and the one behind the last."""
+        top = self.verticalScrollBar().value()
+        last = self.flow.index_at(top + self.viewport().height())
+        return self.flow.index_at(top), min(len(self.flow.items), last + 1)
+
+    def _show_jump(self) -> None:
+        bar = self.verticalScrollBar()
+        is_away = not self._is_following and bar.maximum() - bar.value() > FOLLOW_PX
+        if is_away:
+            left, width = column(self.width())
+            size = self._jump.size()
+            self._jump.move(left + (width - size.width()) // 2, self.height() - size.height() - 12)
+        self._jump.setVisible(is_away)
+
+    def _on_scrolled(self) -> None:
+        if self._is_settling:
+            return
+        bar = self.verticalScrollBar()
+        self._is_following = bar.maximum() - bar.value() <= FOLLOW_PX
+        # Here the end is not pulled back: within 48 px the view stays until new text comes.
+        following, self._is_following = self._is_following, False
+        self._settle()
+        self._is_following = following
+        self._show_jump()
+
+    def _on_theme_changed(self) -> None:
+        for item in self.flow.items:
+            item.restyle()
+        self.viewport().update()
+
+    # Painting
+
+    def item_rect(self, index: int) -> QRect:
+        """Where a piece stands in the viewport."""
+        left, width = column(self.width())
+        top = self.flow.top(index) - self.verticalScrollBar().value()
+        return QRect(left, top, width, self.flow.items[index].height)
+
+    def _look(self, index: int, item: Item) -> Look:
+        return Look(self.selection.part_of(index, item))
+
+    def _paint_over(self, painter: QPainter) -> None:
+        """What lies above the messages."""
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.fillRect(event.rect(), theme.palette().bg0)
+        first, last = self.visible_range()
+        wants_more = False
+        for index in range(first, last):
+            item, rect = self.flow.items[index], self.item_rect(index)
+            if rect.bottom() < event.rect().top():
+                continue
+            look = self._look(index, item)
+            origin = QPointF(rect.topLeft())
+            painter.save()
+            painter.translate(origin)
+            item.paint(painter, QRectF(event.rect()).translated(-origin), look)
+            painter.restore()
+            wants_more |= look.wants_more
+        self._paint_over(painter)
+        if wants_more:
+            self._more_timer.start(_BUSY_MS)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        at = self.flow.index_at(self.verticalScrollBar().value())
+        self.flow.set_width(column(self.width())[1])
+        if not self._is_following and self.flow.items:
+            self._is_settling = True
+            self.verticalScrollBar().setValue(self.flow.top(at))
+            self._is_settling = False
+        self._settle()
+
+
+def single_shot(parent: QWidget, slot: Callable[[], object]) -> QTimer:
+    """A timer that calls ``slot`` once after each start."""
+    timer = QTimer(parent)
+    timer.setSingleShot(True)
+    timer.timeout.connect(slot)
+    return timer

@@ -1,0 +1,162 @@
+"""The bar that says what went wrong and what to do; it never blocks. Its words come from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QGuiApplication
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QPlainTextEdit, QSizePolicy, QVBoxLayout, QWidget
+
+from ui import theme
+from ui.card import Card
+from ui.controls import Button, IconButton
+from ui.label import Icon, Label
+from ui.values import NoticeView
+
+# kind: icon, ink, ground, edge
+_LOOKS = {
+    "error": ("circle-x", "bad", "bad_soft", "bad_line"),
+    "warning": ("triangle-alert", "warn", "warn_soft", "warn_line"),
+    "info": ("info", "accent", "accent_soft", "border"),
+}
+DETAILS_HEIGHT = 120
+MAX_TITLE, MAX_TEXT = 120, 300  # characters
+
+
+class NoticeBar(Card):
+    """One notice with its buttons. ``action_clicked`` carries the action's key; closing emits ``closed``."""
+
+    action_clicked = Signal(str)
+    closed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("bad_soft", "bad_line", 8, parent=parent)
+        self.setAccessibleName("Notice")
+        self.view: NoticeView | None = None
+        self._icon = Icon("circle-x", "bad")
+        self._title = Label("", "ui", "bad", 600, wrap=True)
+        self._text = Label("", "ui", "text2", 400, wrap=True)
+        self._buttons = QHBoxLayout()
+        self._buttons.setSpacing(4)
+        self._details = self._make_details()
+        self._close = IconButton("x", "Close this notice", size=28, icon_size=16)
+        self._close.clicked.connect(self.clear)
+        self._lay_out()
+        self.hide()
+        theme.notifier().changed.connect(self._on_theme_changed)
+
+    def show_notice(self, view: NoticeView) -> None:
+        """Show this notice in place of the last one and say it to screen readers.
+
+        What is longer than a few lines is cut and stands in full behind "Details".
+        """
+        if len(view.title) > MAX_TITLE or len(view.text) > MAX_TEXT:
+            parts = (view.title, view.text, view.details)
+            view = replace(view, details="\n\n".join(part for part in parts if part))
+        self.view = view
+        icon, ink, ground, edge = _LOOKS.get(view.kind, _LOOKS["info"])
+        self.set_colors(ground, edge)
+        self._icon.set_icon(icon, ink)
+        self._title.set_color(ink)
+        self._title.setText(_shorten(view.title, MAX_TITLE))
+        self._text.setText(_shorten(view.text, MAX_TEXT))
+        self._text.setVisible(bool(view.text))
+        self._details.setPlainText(view.details)
+        self._details.hide()
+        is_line = not view.text and not view.details  # one line: "Chat deleted" and its Undo
+        way = QBoxLayout.Direction.LeftToRight if is_line else QBoxLayout.Direction.TopToBottom
+        self._column.setDirection(way)
+        self._fill_buttons(view)
+        self.setAccessibleDescription(f"{view.title} {view.text}".strip())
+        self.show()
+        self._announce(f"{view.title}. {view.text}")
+
+    def clear(self) -> None:
+        """Hide the bar and forget the notice."""
+        if self.view is None:
+            return
+        self.view = None
+        self._details.clear()
+        self.hide()
+        self.closed.emit()
+
+    def _fill_buttons(self, view: NoticeView) -> None:
+        while (item := self._buttons.takeAt(0)) is not None:
+            widget = item.widget()
+            if widget is not None:
+                widget.hide()
+                widget.deleteLater()
+        for action in view.actions:
+            self._add_button(action.label, partial(self.action_clicked.emit, action.key))
+        if view.details:
+            self._add_button("Details", self._toggle_details)
+            self._add_button("Copy details", self._copy_details)
+        self._buttons.addStretch(1)
+        self._button_row.setVisible(self._buttons.count() > 1)
+
+    def _add_button(self, text: str, slot: Callable[[], object]) -> None:
+        """One more button; the first one is bordered, the others are bare."""
+        role = "ghost" if self._buttons.count() else "secondary"
+        button = Button(text, None, role, is_small=True)
+        button.clicked.connect(lambda _=False: slot())
+        self._buttons.addWidget(button)
+        button.show()  # at once, where the bar is already shown
+
+    def _copy_details(self) -> None:
+        QGuiApplication.clipboard().setText(self._details.toPlainText())
+
+    def _toggle_details(self) -> None:
+        self._details.setVisible(self._details.isHidden())
+
+    def _announce(self, sentence: str) -> None:
+        if QAccessible.isActive():
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, sentence))
+
+    def _make_details(self) -> QPlainTextEdit:
+        details = QPlainTextEdit()
+        details.setReadOnly(True)
+        details.setAccessibleName("Details")
+        details.setFont(theme.font("code"))
+        details.setFixedHeight(DETAILS_HEIGHT)
+        details.setTabChangesFocus(True)
+        details.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        return details
+
+    def _lay_out(self) -> None:
+        row = QHBoxLayout(self)
+        row.setContentsMargins(14, 8, 8, 8)
+        row.setSpacing(12)
+        icon = QVBoxLayout()
+        icon.setContentsMargins(0, 5, 0, 0)
+        icon.addWidget(self._icon)
+        icon.addStretch(1)
+        row.addLayout(icon)
+        self._button_row = QWidget()
+        self._button_row.setLayout(self._buttons)
+        self._buttons.setContentsMargins(0, 0, 0, 0)
+        texts = QVBoxLayout()
+        texts.setContentsMargins(0, 4, 0, 4)
+        texts.setSpacing(2)
+        for widget in (self._title, self._text, self._details):
+            texts.addWidget(widget)
+        self._column = QBoxLayout(QBoxLayout.Direction.TopToBottom)
+        self._column.setSpacing(4)
+        self._column.addLayout(texts, 1)
+        self._column.addWidget(self._button_row, 0)
+        row.addLayout(self._column, 1)
+        row.addWidget(self._close, 0, Qt.AlignmentFlag.AlignTop)
+        self._on_theme_changed()
+
+    def _on_theme_changed(self) -> None:
+        colors = theme.palette()
+        self._details.setStyleSheet(
+            f"QPlainTextEdit {{ background: {colors.bg0.name()}; color: {colors.text2.name()};"
+            f" border: 1px solid {colors.border.name()}; border-radius: 6px; padding: 4px; }}"
+        )
+
+
+def _shorten(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

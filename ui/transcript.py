@@ -1,0 +1,335 @@
+"""The chat: what the pointer, the keys and the menu do with the messages that ``MessageArea`` shows."""
+
+from __future__ import annotations
+
+import time
+
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, Qt, QUrl, Signal
+from PySide6.QtGui import (
+    QAccessible,
+    QAccessibleAnnouncementEvent,
+    QContextMenuEvent,
+    QGuiApplication,
+    QHelpEvent,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QPainter,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QApplication, QMenu, QToolTip, QWidget
+
+from ui import theme
+from ui.blocks import Item, Look
+from ui.code_block import BAR, COPY, CodeItem
+from ui.label import plain_tooltip
+from ui.marks import COPY_MESSAGE
+from ui.message import OPEN_STATES
+from ui.message_area import MessageArea, single_shot
+from ui.sideways import Sideways
+from ui.table_block import TableItem
+from ui.values import MessageView
+
+COPIED_MS = 2_000
+_SPOKEN_CHARS = 2_000
+_TITLE_CHARS = 72
+
+
+class Transcript(MessageArea):
+    """A chat to read. Signals: ``link_clicked`` once the user agreed to open an address (http, https,
+    mailto), ``copied`` with what went to the clipboard.
+
+    Up and Down choose a message, Ctrl+C copies the selection or the chosen message, Left and Right
+    move its wide blocks sideways.
+    """
+
+    link_clicked = Signal(str)
+    copied = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._done: tuple[object, str] = (None, "")
+        self._hover: tuple[object, str] = (None, "")
+        self._hover_owner = ""
+        self._current = -1  # the message chosen with the keys
+        self._pressed: tuple[object, str] = (None, "")
+        self._pressed_link = ""
+        self._is_selecting = False
+        self._drag: tuple[Sideways, float, int] | None = None
+        self._double_click_s = 0.0
+        self._done_timer = single_shot(self, self._on_copied_over)
+
+    # Copying
+
+    def copy(self, text: str, key: object = None, action: str = "") -> None:
+        """Put text on the clipboard; the control that asked for it says so for 2 s."""
+        QGuiApplication.clipboard().setText(text)
+        self._done = (key, action)
+        self._done_timer.start(COPIED_MS)
+        self.viewport().update()
+        self.copied.emit(text)
+
+    def copy_last_code(self) -> bool:
+        """Copy the newest block of code, exactly; False where there is none."""
+        for message in reversed(self._messages):
+            source = message.last_code()
+            if source:
+                self.copy(source.text(), source, COPY)
+                return True
+        return False
+
+    def copy_message(self, message_id: str) -> None:
+        """Copy a whole message as it came."""
+        self.copy(self.message_text(message_id), message_id, COPY_MESSAGE)
+
+    def selected_text(self) -> str:
+        """What is selected, as plain text."""
+        return self.selection.text(self.flow.items)
+
+    def set_message(self, view: MessageView) -> None:
+        before = self._by_id.get(view.message_id)
+        was_open = before is not None and before.is_open
+        super().set_message(view)
+        if was_open and view.status not in OPEN_STATES:
+            self._say("Answer finished" if view.status == "done" else "Answer ended")
+
+    def clear(self) -> None:
+        self._current = -1
+        self._hover_owner = ""
+        super().clear()
+
+    def _say(self, text: str) -> None:
+        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, text))
+
+    def _on_copied_over(self) -> None:
+        self._done = (None, "")
+        self.viewport().update()
+
+    # What is under the pointer
+
+    def _find(self, at: QPointF) -> tuple[int, Item, QPointF] | None:
+        """The piece nearest to a point of the viewport, and the point inside it."""
+        if not self.flow.items:
+            return None
+        index = self.flow.index_at(at.y() + self.verticalScrollBar().value())
+        return index, self.flow.items[index], at - QPointF(self.item_rect(index).topLeft())
+
+    def _touch(self, at: QPointF) -> tuple[Item | None, str, str]:
+        """The piece under a point, its control there, and the address there."""
+        found = self._find(at)
+        if found is None or not 0 <= found[2].y() < found[1].height:
+            return None, "", ""
+        return found[1], found[1].action_at(found[2]), found[1].link_at(found[2])
+
+    def _set_hover(self, at: QPointF) -> None:
+        item, action, link = self._touch(at)
+        found = self._find(at)
+        shape = Qt.CursorShape.ArrowCursor
+        if (action and action != BAR) or link:
+            shape = Qt.CursorShape.PointingHandCursor
+        elif item and found and not action and item.length and item.is_text_at(found[2]):
+            shape = Qt.CursorShape.IBeamCursor
+        self.viewport().setCursor(shape)
+        owner = found[1].owner if found else ""
+        hover = (item.key if item and action else None, action)
+        if (hover, owner) != (self._hover, self._hover_owner):
+            self._hover, self._hover_owner = hover, owner
+            self.viewport().update()
+
+    def _look(self, index: int, item: Item) -> Look:
+        look = super()._look(index, item)
+        if self._done[0] is item.key or self._done[0] == item.key:
+            look.done = self._done[1]
+        if self._hover[0] == item.key:
+            look.hover = self._hover[1]
+        answers = (m for m in reversed(self._messages) if m.view.role != "user" and not m.is_open)
+        last = next((message.view.message_id for message in answers), "")
+        current = self._messages[self._current].view.message_id if self._current >= 0 else ""
+        look.shows_actions = item.owner in (self._hover_owner, last, current)
+        return look
+
+    # Acting
+
+    def _act(self, item: Item, action: str) -> None:
+        if action == COPY and isinstance(item, CodeItem):
+            self.copy(item.source.text(), item.key, COPY)
+        elif action == COPY_MESSAGE:
+            self.copy_message(item.owner)
+
+    def _ask_link(self, href: str, at: QPoint) -> None:
+        """Show where a link leads; open it only when that is confirmed."""
+        address = bytes(QUrl(href).toEncoded().data()).decode("ascii", "replace")
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        title = address if len(address) <= _TITLE_CHARS else f"{address[: _TITLE_CHARS - 1]}…"
+        menu.addAction(title.replace("&", "&&")).setEnabled(False)
+        menu.addAction("Open in the browser").triggered.connect(lambda: self.link_clicked.emit(address))
+        menu.addAction("Copy link").triggered.connect(lambda: self.copy(address))
+        menu.popup(at)
+
+    def make_menu(self, item: Item | None, link: str = "") -> QMenu:
+        """The context menu for a piece; without one, for the chat."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        text = self.selected_text()
+        chosen = menu.addAction("Copy")
+        chosen.setEnabled(bool(text))
+        chosen.triggered.connect(lambda: self.copy(text))
+        if item is not None:
+            owner = item.owner
+            menu.addAction("Copy message").triggered.connect(lambda: self.copy_message(owner))
+        if isinstance(item, CodeItem):
+            source = item.source
+            menu.addAction("Copy code").triggered.connect(lambda: self.copy(source.text(), source, COPY))
+        if link:
+            menu.addAction("Copy link").triggered.connect(lambda: self.copy(link))
+        return menu
+
+    def _choose(self, number: int) -> None:
+        """Choose a message with the keys, show it and tell assistive technology."""
+        self._current = max(0, min(len(self._messages) - 1, number))
+        message = self._messages[self._current]
+        who = "You" if message.view.role == "user" else "Answer"
+        spoken = f"{who}: {message.text()[:_SPOKEN_CHARS]}"
+        self.setAccessibleDescription(spoken)
+        self._say(spoken)
+        rect = self._message_rect(self._current)
+        bar = self.verticalScrollBar()
+        if rect.top() < 0 or rect.height() > self.viewport().height():
+            bar.setValue(bar.value() + rect.top() - 12)
+        elif rect.bottom() > self.viewport().height():
+            bar.setValue(bar.value() + rect.bottom() - self.viewport().height() + 12)
+        self.viewport().update()
+
+    def _message_rect(self, number: int) -> QRect:
+        message = self._messages[number]
+        if not message.items:
+            return QRect()
+        first = self.item_rect(message.start)
+        return first.united(self.item_rect(message.start + len(message.items) - 1))
+
+    def _push_sideways(self, delta: int) -> None:
+        """Move every wide block of the chosen message."""
+        if 0 <= self._current < len(self._messages):
+            for item in self._messages[self._current].items:
+                if isinstance(item, CodeItem | TableItem):
+                    item.sideways.scroll_to(item.sideways.offset + delta)
+        self.viewport().update()
+
+    def _paint_over(self, painter: QPainter) -> None:
+        if self.hasFocus() and 0 <= self._current < len(self._messages):
+            ring = self._message_rect(self._current).adjusted(-12, -8, 12, 8)
+            theme.draw_focus_ring(painter, ring, 8)
+
+    # Qt
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        found = self._find(event.position())
+        if event.button() != Qt.MouseButton.LeftButton or found is None:
+            return
+        index, item, point = found
+        self._current = -1
+        touched, action, self._pressed_link = self._touch(event.position())
+        if touched and action == BAR and isinstance(touched, CodeItem | TableItem):
+            self._drag = (touched.sideways, event.position().x(), touched.sideways.offset)
+        elif touched and action:
+            self._pressed = (touched.key, action)
+        elif time.monotonic() - self._double_click_s < QApplication.doubleClickInterval() / 1000:
+            self.selection.take_item(index, item)
+        else:
+            self._is_selecting = True
+            if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+                self.selection.extend(index, item.hit(point))
+            else:
+                self.selection.begin(index, item.hit(point))
+        self.viewport().update()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        at = event.position()
+        if self._drag:
+            sideways, start, offset = self._drag
+            sideways.scroll_to(offset + (at.x() - start) * sideways.drag_ratio())
+            self.viewport().update()
+        elif self._is_selecting:
+            self._scroll_past(at.y())
+            found = self._find(at)
+            if found:
+                self.selection.extend(found[0], found[1].hit(found[2]))
+            self.viewport().update()
+        else:
+            self._set_hover(at)
+
+    def _scroll_past(self, y: float) -> None:
+        """Selecting beyond the edge of the view moves it."""
+        bar = self.verticalScrollBar()
+        over = min(0.0, y) + max(0.0, y - self.viewport().height())
+        bar.setValue(bar.value() + round(over))
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        item, action, link = self._touch(event.position())
+        pressed, self._pressed = self._pressed, (None, "")
+        if item and action and pressed == (item.key, action):
+            self._act(item, action)
+        elif link and link == self._pressed_link and self.selection.is_empty and self._is_selecting:
+            self._ask_link(link, event.globalPosition().toPoint())
+        self._drag, self._is_selecting, self._pressed_link = None, False, ""
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        found = self._find(event.position())
+        if found and not self._touch(event.position())[1]:
+            self.selection.take_word(found[0], found[1].hit(found[2]), found[1])
+            self._double_click_s = time.monotonic()
+            self.viewport().update()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        delta = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta() / 2
+        is_shifted = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+        aside = delta.y() or delta.x() if is_shifted else delta.x()
+        is_aside = is_shifted or abs(delta.x()) > abs(delta.y())
+        item = self._touch(event.position())[0]
+        if isinstance(item, CodeItem | TableItem) and item.sideways.most and is_aside:
+            if item.sideways.scroll_to(item.sideways.offset - aside):
+                self.viewport().update()
+            event.accept()
+            return
+        super().wheelEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key = event.key()
+        bar = self.verticalScrollBar()
+        if event.matches(QKeySequence.StandardKey.Copy):
+            if text := self.selected_text():
+                self.copy(text)
+            elif self._current >= 0:
+                self.copy_message(self._messages[self._current].view.message_id)
+        elif key in (Qt.Key.Key_Up, Qt.Key.Key_Down) and self._messages:
+            start = self._current if self._current >= 0 else len(self._messages)
+            self._choose(start + (1 if key == Qt.Key.Key_Down else -1))
+        elif key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
+            self._push_sideways(40 if key == Qt.Key.Key_Right else -40)
+        elif key == Qt.Key.Key_Home:
+            bar.setValue(0)
+        elif key == Qt.Key.Key_End:
+            self.jump_to_end()
+        elif key in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
+            super().keyPressEvent(event)
+        else:
+            event.ignore()  # the window's shortcuts, and letters that go to the composer
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        item, _, link = self._touch(QPointF(event.pos()))
+        at = event.globalPos()
+        if event.reason() == QContextMenuEvent.Reason.Keyboard and self._current >= 0:
+            item = self._messages[self._current].items[0]
+            at = self.viewport().mapToGlobal(self._message_rect(self._current).topLeft())
+        self.make_menu(item, link).popup(at)
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            link = self._touch(QPointF(event.pos()))[2]
+            QToolTip.showText(event.globalPos(), plain_tooltip(link), self)
+            return True
+        if event.type() == QEvent.Type.Leave:
+            self._hover, self._hover_owner = (None, ""), ""
+            self.viewport().update()
+        return super().viewportEvent(event)
