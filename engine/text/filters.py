@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from jinja2.filters import FILTERS
+from jinja2.environment import Environment
+from jinja2.filters import FILTERS, make_attrgetter
+from jinja2.nodes import EvalContext
 from jinja2.tests import TESTS
+from jinja2.utils import pass_environment, pass_eval_context
 
 from engine.text.guarded import check_percent, check_replace, check_reverse_search, count_lines
 from engine.text.limits import Allowance, LimitExceededError
@@ -41,7 +44,7 @@ def to_json(
 def make_filters(allowance: GetAllowance) -> dict[str, Callable[..., Any]]:
     """All filters by name, bound to the allowance that is current when they run."""
     known = {name: function for name, function in FILTERS.items() if name not in _LEFT_OUT}
-    known["tojson"] = to_json
+    known |= {"tojson": to_json, "join": _make_join(allowance), "unique": _make_unique(allowance)}
     return {name: _guard_filter(name, function, allowance) for name, function in known.items()}
 
 
@@ -59,11 +62,9 @@ def _guard_filter(name: str, function: Callable[..., Any], current: GetAllowance
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         allowance = current()
-        allowance.tick()
+        allowance.charge(40 * len(args))
         if len(args) > at and check is not None:
-            value = _as_sequence(allowance, args[at]) if name in _NEED_ITEMS else args[at]
-            args = (*args[:at], value, *args[at + 1 :])
-            check(allowance, value, args[at + 1 :], kwargs)
+            check(allowance, args[at], args[at + 1 :], kwargs)
         if name in _NUMBERED:
             for number in (*args[at + 1 :], *kwargs.values()):
                 allowance.expect_number(number)
@@ -81,9 +82,31 @@ def _guard_test(function: Callable[..., Any], current: GetAllowance) -> Callable
     return guarded
 
 
-def _as_sequence(allowance: Allowance, value: Any) -> Any:
-    """An iterator as the list of its items, so that they can be weighed before they are used."""
-    return allowance.admit(list(value)) if isinstance(value, Iterator) else value
+def _make_join(current: GetAllowance) -> Callable[..., Any]:
+    """The `join` filter, which has all its texts weighed before it begins."""
+
+    @pass_eval_context
+    def join(context: EvalContext, value: Any, d: Any = "", attribute: Any = None) -> Any:
+        allowance = current()
+        if isinstance(value, str):
+            allowance.expect_items(len(value))
+        if attribute is not None:
+            value = map(make_attrgetter(context.environment, attribute), value)
+        texts = allowance.admit(list(allowance.bounded(value)))
+        allowance.expect_text(len(texts) * len(str(d)))
+        return FILTERS["join"](context, texts, d)
+
+    return join
+
+
+def _make_unique(current: GetAllowance) -> Callable[..., Any]:
+    """The `unique` filter with a tick for each item: hashes can be made to collide."""
+
+    @pass_environment
+    def unique(environment: Environment, value: Any, *args: Any, **kwargs: Any) -> Any:
+        return FILTERS["unique"](environment, current().bounded(value), *args, **kwargs)
+
+    return unique
 
 
 def _argument(args: Sequence[Any], kwargs: dict[str, Any], index: int, name: str, default: Any) -> Any:
@@ -93,14 +116,6 @@ def _argument(args: Sequence[Any], kwargs: dict[str, Any], index: int, name: str
 def _check_iterable(allowance: Allowance, value: Any, _args: Sequence[Any], _kwargs: dict[str, Any]) -> None:
     if isinstance(value, str):
         allowance.expect_items(len(value))
-
-
-def _check_join(allowance: Allowance, value: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    _check_iterable(allowance, value, args, kwargs)
-    between = str(_argument(args, kwargs, 0, "d", ""))
-    if hasattr(value, "__len__"):
-        allowance.expect_text(len(value) * len(between))
-    allowance.weigh(value)
 
 
 def _check_sum(allowance: Allowance, value: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -156,7 +171,6 @@ def _check_json(allowance: Allowance, value: Any, args: Sequence[Any], kwargs: d
         allowance.expect_text(text_bytes + items * separator_bytes)
 
 
-_NEED_ITEMS = {"join"}
 _ITERABLE = {
     *("batch", "dictsort", "groupby", "items", "list", "map", "max", "min", "slice", "sort", "unique"),
     *("reject", "rejectattr", "select", "selectattr"),
@@ -166,7 +180,6 @@ _CHECKS: dict[str, Check] = {
     **dict.fromkeys(("title", "urlencode"), _check_long_text),
     "format": _check_format,
     "indent": _check_indent,
-    "join": _check_join,
     "replace": _check_replace,
     "round": _check_round,
     "sum": _check_sum,

@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
-from string import Formatter
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from engine.text.limits import Allowance, LimitExceededError
@@ -139,19 +138,13 @@ _TEXT_CHECKS: dict[str, Callable[[Allowance, str, Any, Any], tuple[Any, Any]]] =
 }
 
 
-def check_format(allowance: Allowance, text: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Bound what `text.format(*args, **kwargs)` can make: no nested or huge widths, few enough fields."""
-    num_fields = width = 0
-    for _literal, field, spec, _conversion in Formatter().parse(text):
-        allowance.tick()
-        if field is not None:
-            num_fields += 1
-            width += _width(allowance, spec or "", "{")
-    _expect_fields(allowance, len(text) + width, num_fields, (args, dict(kwargs)))
+def check_field(allowance: Allowance, spec: str) -> None:
+    """Refuse the format of one field of `str.format` that has a huge or a computed width."""
+    _width(allowance, spec, "{")
 
 
 def check_percent(allowance: Allowance, text: str, values: object) -> None:
-    """The same for `text % values`: no `*`, no huge widths, few enough fields."""
+    """Bound what `text % values` can make: no huge or computed widths, few enough fields."""
     num_fields, width, at = 0, 0, text.find("%")
     while at >= 0:
         allowance.tick()
@@ -160,7 +153,8 @@ def check_percent(allowance: Allowance, text: str, values: object) -> None:
         options = _PERCENT_OPTIONS.match(text, at)
         width += _width(allowance, options.group() if options else "", "*")
         at = text.find("%", (options.end() if options else at) + 1)
-    _expect_fields(allowance, len(text) + width, num_fields, values)
+    items, text_bytes, _depth = allowance.weigh(values)
+    allowance.expect_text(len(text) + width + num_fields * (text_bytes + items * _FIELD_CHARS))
 
 
 def _width(allowance: Allowance, options: str, computed: str) -> int:
@@ -183,11 +177,6 @@ def _skip_key(text: str, at: int) -> int:
         if depth == 0:
             return index + 1
     return len(text)
-
-
-def _expect_fields(allowance: Allowance, base_chars: int, num_fields: int, values: object) -> None:
-    items, text_bytes, _depth = allowance.weigh(values)
-    allowance.expect_text(base_chars + num_fields * (text_bytes + items * _FIELD_CHARS))
 
 
 def combine(allowance: Allowance, symbol: str, left: Any, right: Any) -> Any:
@@ -234,6 +223,6 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 def joined(allowance: Allowance, join: Callable[[Iterable[Any]], str], values: Iterable[Any]) -> Any:
     """The `~` operator: every value as text, the sum of lengths known before they are put together."""
-    texts = [value if isinstance(value, str) else allowance.admit(str(value)) for value in values]
+    texts = [allowance.text_of(value) for value in values]
     allowance.expect_text(sum(map(len, texts)))
     return allowance.admit(join(texts))

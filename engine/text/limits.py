@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, ValuesView
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,8 @@ _SLOT_BYTES = 40  # one list slot and a small value in it
 _ENTRY_BYTES = 100  # one dict entry
 _ITERATOR_BYTES = 1024  # a generator, the one around it, and their frames
 _OPAQUE_BYTES = 400  # a namespace, a range, a cycler ...
+# What is printed, compared and hashed with all that it holds. Namespaces are not: they print as their name.
+_CONTAINERS = (list, tuple, dict, set, frozenset, KeysView, ValuesView, ItemsView)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +107,12 @@ class Allowance:
             self._admit_text(value)
         elif isinstance(value, int):
             self.check_int(value)
-        elif isinstance(value, list | tuple | dict | set | frozenset):
+        elif isinstance(value, _CONTAINERS):
             self.charge(64 + len(value) * (_ENTRY_BYTES if isinstance(value, dict) else _SLOT_BYTES))
             self.weigh(value)
         elif isinstance(value, Iterator):
             self.charge(_ITERATOR_BYTES)
-            return self._bounded(value)
+            return self.bounded(value)
         else:
             self.charge(_OPAQUE_BYTES)
         return value
@@ -136,7 +138,7 @@ class Allowance:
                 text_bytes += sys.getsizeof(item)
                 self.expect_text(text_bytes)
                 continue
-            if not isinstance(item, list | tuple | dict | set | frozenset):
+            if not isinstance(item, _CONTAINERS):
                 continue
             deepest = max(deepest, depth + 1)
             if depth >= self.limits.depth:
@@ -149,8 +151,19 @@ class Allowance:
                 stack.extend((entry, depth + 1) for entry in item)
         return items, text_bytes, deepest
 
-    def _bounded(self, iterator: Iterator[Any]) -> Iterator[Any]:
-        for count, item in enumerate(iterator):
+    def text_of(self, value: object) -> str:
+        """`str(value)`, after all that it holds was weighed."""
+        if isinstance(value, str):
+            return value
+        self.weigh(value)
+        text: str = self.admit(str(value))
+        return text
+
+    def bounded(self, values: Iterable[Any]) -> Iterator[Any]:
+        """The same values; each costs a tick and is weighed where it holds others."""
+        for count, item in enumerate(values):
             self.tick()
             self.expect_items(count + 1)
+            if isinstance(item, _CONTAINERS):
+                self.weigh(item)
             yield item

@@ -35,7 +35,7 @@ from jinja2.utils import Cycler, Joiner, Namespace
 from markupsafe import Markup
 
 from engine.text.filters import make_filters, make_tests
-from engine.text.guarded import call_text_method, check_format, combine, joined, method_is_allowed
+from engine.text.guarded import call_text_method, check_field, combine, joined, method_is_allowed
 from engine.text.limits import Allowance, LimitExceededError, Limits
 
 _DATE_FORMAT_CHARS = 100
@@ -70,7 +70,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.tests.update(make_tests(lambda: self.allowance))
         self.globals = {
             "range": safe_range,
-            "dict": _MakeDict(),
+            "dict": _MakeDict(self),
             "namespace": _Namespace,
             "cycler": Cycler,
             "joiner": Joiner,
@@ -97,10 +97,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def _emit(self, value: Any) -> str:
         self.allowance.tick()
-        if isinstance(value, str):
-            return value
-        text: str = self.allowance.admit(str(value))
-        return text
+        return self.allowance.text_of(value)
 
     def _concat(self, pieces: Iterable[str]) -> str:
         texts = list(pieces)
@@ -109,6 +106,14 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return text
 
     # What Jinja's sandbox calls.
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        self.allowance.tick()
+        return super().getattr(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        self.allowance.tick()
+        return super().getitem(obj, argument)
+
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         return combine(self.allowance, operator, left, right)
 
@@ -126,9 +131,11 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call(self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         """Call what is on the list of allowed things; the result is weighed."""
+        own = {name: value for name, value in kwargs.items() if name not in _SCOPES}
+        self.allowance.admit((args, own))  # a macro can print them all, a cycler keeps them
         self.allowance.enter()
         try:
-            return self.allowance.admit(self._call(__context, __obj, args, kwargs))
+            return self.allowance.admit(self._call(__context, __obj, args, own))
         finally:
             self.allowance.leave()
 
@@ -136,8 +143,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if isinstance(target, types.MethodType | types.BuiltinMethodType):
             owner = target.__self__
             if isinstance(owner, str) and method_is_allowed(owner, target.__name__):
-                own = {name: value for name, value in kwargs.items() if name not in _SCOPES}
-                return call_text_method(self.allowance, target, args, own)
+                return call_text_method(self.allowance, target, args, kwargs)
             if not isinstance(owner, _OWNERS) and not method_is_allowed(owner, target.__name__):
                 raise SecurityError(f"the call of {target.__name__!r} is not allowed")
         elif not isinstance(target, _CALLABLES) and not any(target is allowed for allowed in _FUNCTIONS):
@@ -168,14 +174,19 @@ def _check_name(name: object) -> None:
 
 
 class _MakeDict:
-    """`dict(...)` without the type's attributes."""
+    """`dict(...)` without the type's attributes, a tick for each key: hashes can be made to collide."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
+        if len(args) == 1 and not isinstance(args[0], Mapping):
+            args = (self._sandbox.allowance.bounded(args[0]),)
         return dict(*args, **kwargs)
 
-    def fromkeys(self, *args: Any) -> dict[Any, Any]:
+    def fromkeys(self, keys: Iterable[Any], value: Any = None) -> dict[Any, Any]:
         """dict.fromkeys"""
-        return dict.fromkeys(*args)
+        return dict.fromkeys(self._sandbox.allowance.bounded(keys), value)
 
 
 class _Now:
@@ -206,11 +217,34 @@ class _Format:
             if kwargs or len(args) != 1 or not isinstance(args[0], Mapping):
                 raise TypeError("format_map() takes one mapping")
             values, args = args[0], ()
-        check_format(self._sandbox.allowance, self._text, args, values)
         if isinstance(self._text, Markup):
-            formatter = SandboxedEscapeFormatter(self._sandbox, escape=self._text.escape)
+            formatter = _MarkupFormatter(self._sandbox, escape=self._text.escape)
             return Markup(formatter.vformat(self._text, args, values))
-        return SandboxedFormatter(self._sandbox).vformat(self._text, args, values)
+        return _Formatter(self._sandbox).vformat(self._text, args, values)
+
+
+class _Formatter(SandboxedFormatter):
+    """A formatter whose fields are checked one by one, for they can reach large texts through attributes."""
+
+    _env: Sandbox
+    _num_chars = 0
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        allowance = self._env.allowance
+        check_field(allowance, format_spec)
+        allowance.weigh(value)
+        text: str = allowance.admit(super().format_field(value, format_spec))
+        self._num_chars += len(text)
+        allowance.expect_text(self._num_chars)
+        return text
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        self._env.allowance.weigh(value)
+        return self._env.allowance.admit(super().convert_field(value, conversion))
+
+
+class _MarkupFormatter(_Formatter, SandboxedEscapeFormatter):
+    """The same for a text whose fields are escaped."""
 
 
 _CALLABLES = (Macro, BlockReference, LoopContext, Undefined, _Format, _MakeDict, _Now, Cycler, Joiner)

@@ -23,7 +23,17 @@ def _often(inner: str, before: str = "") -> str:
     return before + "{% for i in range(99999) %}" + inner + "{% endfor %}"
 
 
+def _colliding_numbers(count: int) -> str:
+    """Numbers of one and the same hash: multiples of the prime by which Python takes the hash of an int."""
+    return "[" + ", ".join(str(number * ((1 << 61) - 1)) for number in range(1, count)) + "]"
+
+
 TIME = {
+    "colliding keys": "{{ dict.fromkeys(" + _colliding_numbers(4000) + " * 49)|length }}",
+    "colliding pairs": "{% set x = " + _colliding_numbers(4000) + " %}{{ dict((x * 9)|batch(2))|length }}",
+    "colliding items": "{{ (" + _colliding_numbers(4000) + " * 49)|unique|list|length }}",
+    "a long attribute": "{{ range(99999)|map(attribute='a' ~ '.a' * 1000000, default={})|list }}",
+    "a long sort attribute": "{{ ([{'a': {}}] * 9999)|map(attribute='a.' * 99999, default={})|sort|list }}",
     "range": "{% for i in range(200000) %}{% endfor %}",
     "nested loops": _nested(""),
     "a loop's condition": _often("{% for j in range(99999) if false %}{% endfor %}"),
@@ -100,6 +110,7 @@ MEMORY = {
     "format one text often": "{{ ('{0}' * 99999).format('x' * 99999) }}",
     "format by filter": "{{ ('{:>10000000000}'|attr('format'))(1) }}",
     "format by map": "{{ (['{:>10000000000}']|map(attribute='format')|first)(1) }}",
+    "format one attribute often": "{% set n = namespace(a='x' * 3000000) %}{{ ('{0.a}' * 3000).format(n) }}",
     "format of markup": "{{ ('{:>1000000000}'|safe).format('x') }}",
     "format filter": "{{ '%1000000000d'|format(1) }}",
     "percent width": "{{ '%1000000000d' % 1 }}",
@@ -110,6 +121,16 @@ MEMORY = {
     "join": "{{ range(99999)|join('x' * 99999) }}",
     "join method": "{{ ('x' * 99999).join(['a'] * 99999) }}",
     "join letters": "{{ ('x' * 4000000)|join(',') }}",
+    "join of attributes": "{% set n = namespace(a='x' * 3000000) %}{{ ([n] * 60000)|join(attribute='a') }}",
+    "arguments": "{% set x = 'x' * 3000000 %}{% macro m() %}{{ varargs }}{% endmacro %}{{ m("
+    + "x, " * 2000
+    + ") }}",
+    "named arguments": "{% set x = 'x' * 3000000 %}{% macro m() %}{{ kwargs }}{% endmacro %}{{ m("
+    + ", ".join(f"a{number}=x" for number in range(2000))
+    + ") }}",
+    "cycler": "{% set x = 'x' * 3000000 %}{{ cycler(" + "x, " * 2000 + ").items }}",
+    "many cyclers": "{{ [" + "cycler(*range(99999)), " * 1500 + "] }}",
+    "filled batches": "{% set x = 'x' * 3000000 %}{% for b in [1]|batch(9999, x) %}{{ b }}{% endfor %}",
     "join of a generator": "{{ (['a' * 3000000] * 60000)|map('upper')|join }}",
     "join method of a generator": "{{ ''.join((['a' * 3000000] * 60000)|map('upper')) }}",
     "replace": "{{ ('x' * 99999)|replace('x', 'y' * 99999) }}",
@@ -134,6 +155,15 @@ MEMORY = {
     "printed tree of slices": _dag("[1]", "[n.x, n.x][0:2]"),
     "printed tree of batches": _dag("[1]", "[n.x, n.x]|batch(1)|list"),
     "printed tree of fillings": _dag("[1]", "[n.x]|batch(2, n.x)|first"),
+    "printed tree of views": _dag("1", "[{'a': n.x, 'b': n.x}.items()]"),
+    "printed tree of values": _dag("1", "{'a': n.x, 'b': n.x}.values()"),
+    "compared tree of views": _dag("1", "[{'a': n.x, 'b': n.x}.items()]", "{{ n.x == n.x[:] }}"),
+    "nested generators": "{% set n = namespace(x=[1]) %}"
+    + _often("{% set n.x = n.x|select %}")
+    + "{{ n.x|list }}",
+    "deep namespaces": "{% set m = namespace(n=1) %}"
+    + _often("{% set m.n = namespace(n=m.n) %}")
+    + "{{ 'x' * 10**9 }}",
     "hashed tree": _dag("(1,)", "(n.x, n.x)", "{{ {n.x: 1} }}"),
     "json tree": _dag("{}", "{'a': n.x, 'b': n.x}", "{{ n.x|tojson }}"),
     "tree of dicts": _dag("{}", "dict(a=n.x, b=n.x)", "{{ n.x|tojson }}"),

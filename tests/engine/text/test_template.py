@@ -110,6 +110,7 @@ def test_a_missing_template_is_refused(source: str | None) -> None:  # B013
             "a b['a', 'b']a",
         ),
         ("{% set a, b = 1, 2 %}{{ a }}{{ b }}{{ (1, 2)[0:1] }}{{ [1, 2, 3][::-1] }}", "12(1,)[3, 2, 1]"),
+        ("{{ ('{} {:>3}'|safe).format('<', 7) }}{{ '{0[a]}{1.real}'.format({'a': 'b'}, 5) }}", "&lt;   7b5"),
         ("{{ ('<'|safe) + '<' }}{{ '&'|e }}{{ 'a\nb'|indent(2) }}", "<&lt;&amp;a\n  b"),
         ("{{ 'x' if messages|length > 1 else 'y' }}{{ undefined_name is defined }}", "yFalse"),
     ],
