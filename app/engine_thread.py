@@ -80,7 +80,7 @@ def make_engine() -> EngineProtocol:
 
 
 class EngineThread(QObject):
-    """Owns the thread. ``events`` carries a tuple of frozen events, at most 30 times a second."""
+    """Owns the thread. ``events`` carries a tuple of frozen events, at most 15 times a second."""
 
     events = Signal(object)
 

@@ -110,7 +110,7 @@ class ModelDesk(QObject):
         waiting, self._waiting = self._waiting, (self._waiting if is_answering else None)
         if waiting is not None and not is_answering:
             self._begin(waiting)
-        self.refresh()
+        self._window.set_chip(self._chip())
 
     def handle(self, event: object) -> bool:
         """Take an event that concerns the model; False for others."""

@@ -13,15 +13,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine.errors import EngineError
-from engine.types import Event, Failed, Finished, Loaded, LoadSpec, MemoryReport
+from engine.types import Event, Failed, Finished, Loaded, LoadSpec, MemoryReport, StepStats
 
 PROMPT = "Write a long story about a lighthouse keeper and the sea."
+FOLLOW_UP = "Now write a small Python function that prints the story line by line."
 TOKENS = 128
-PAIRS = 3
+PAIRS = 5
 TIMEOUT_S = 180
 POLL_MS = 50
 
@@ -40,7 +41,7 @@ def run(arguments: argparse.Namespace, path: Path) -> int:
     wish = load_spec(arguments, path)
     with tempfile.TemporaryDirectory(prefix="decodeck-smoke-") as home:
         os.environ["DECODECK_HOME"] = home  # a person's chats and settings stay as they are
-        hand = _Hand(wish)
+        hand = _Hand(wish, getattr(arguments, "set", []))
         hand.open()
         answers, ratios = [], []
         for pair in range(PAIRS):
@@ -83,7 +84,7 @@ def _child_tps(wish: LoadSpec) -> float:
 class _Hand:
     """A simulated person: opens the window, types, waits for what should appear."""
 
-    def __init__(self, wish: LoadSpec) -> None:
+    def __init__(self, wish: LoadSpec, changes: Sequence[str]) -> None:
         from PySide6.QtWidgets import QApplication
 
         from app import main
@@ -91,12 +92,13 @@ class _Hand:
         application = QApplication.instance() or QApplication([sys.argv[0]])
         assert isinstance(application, QApplication)
         self._application = application
-        settings = ("temperature=0", f"max_tokens={TOKENS}")
+        settings = ("theme=dark", "temperature=0", f"max_tokens={TOKENS}", *changes)
         self._program = main.build(application, settings, wish)
         self._wish = wish
         self._loaded: Loaded | None = None
         self._memory: MemoryReport | None = None
         self._ended: Finished | None = None
+        self._written = 0
         self._failed: Failed | None = None
         self._program.engine.events.connect(self._on_events)
 
@@ -111,18 +113,26 @@ class _Hand:
         """Type into a new chat, press Enter, wait for the end of the answer."""
         from PySide6.QtCore import Qt
         from PySide6.QtTest import QTest
+
+        QTest.keyClick(self._program.window, Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier)
+        self._type(text)
+        self._wait(lambda: self._ended is not None, "the answer")
+        return self._answer()
+
+    def _type(self, text: str) -> None:
+        """Type into the composer and press Enter."""
+        from PySide6.QtCore import Qt
+        from PySide6.QtTest import QTest
         from PySide6.QtWidgets import QApplication
 
-        window, self._ended = self._program.window, None
-        QTest.keyClick(window, Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier)
+        window = self._program.window
+        self._ended, self._written = None, 0
         window.focus_composer()
         field = QApplication.focusWidget() or window
         QTest.keyClicks(field, text)
         if window.composer_text() != text:
             raise SmokeError("What was typed is not in the composer.", "Look at a screenshot.")
         QTest.keyClick(field, Qt.Key.Key_Return)
-        self._wait(lambda: self._ended is not None, "the answer")
-        return self._answer()
 
     def _answer(self) -> Finished:
         if self._ended is None or self._ended.reason not in ("stop", "length"):
@@ -130,10 +140,12 @@ class _Hand:
         return self._ended
 
     def screenshot(self, path: Path) -> None:
+        """Ask once more in the same chat; the picture is taken while the answer is being written."""
+        self._type(FOLLOW_UP)
+        self._wait(lambda: self._written >= TOKENS // 3 or self._ended is not None, "the answer")
         if not self._program.window.grab().save(str(path)):
-            raise SmokeError(
-                f"{path} could not be written.", "Give a path that ends in .png in a folder that exists."
-            )
+            raise SmokeError(f"{path} could not be written.", "Give a .png path in a folder that exists.")
+        self._wait(lambda: self._ended is not None, "the answer")
 
     def report(self, finished: Finished) -> dict[str, object]:
         from app import answer
@@ -153,6 +165,8 @@ class _Hand:
                 self._loaded = event
             elif isinstance(event, MemoryReport):
                 self._memory = event
+            elif isinstance(event, StepStats):
+                self._written = event.generated_tokens
             elif isinstance(event, Finished):
                 self._ended = event
             elif isinstance(event, Failed):

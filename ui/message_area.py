@@ -22,7 +22,7 @@ from ui.selection import Selection
 from ui.values import MessageView
 
 FOLLOW_PX = 48
-_FRAME_MS = 25  # between two looks at new text
+_FRAME_MS = 40  # between two looks at new text
 _BUSY_MS = 5  # between two slices of work that is left
 _SLICE_S = 0.010
 _NEAR_PX = 240  # laid out above and below the view
@@ -47,6 +47,7 @@ class MessageArea(QAbstractScrollArea):
         self._is_following = True
         self._is_settling = False
         self._dirty = 0  # the first piece to paint again
+        self._content_bottom = 0  # where the column ended when it was last painted
         self._set_up_widgets()
         self._timer = single_shot(self, self._on_timer)
         self._more_timer = single_shot(self, self.viewport().update)
@@ -59,6 +60,7 @@ class MessageArea(QAbstractScrollArea):
         self.setAccessibleName("Chat")
         self.viewport().setMouseTracking(True)
         self.viewport().setAutoFillBackground(False)
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # spares what lies behind
         self.verticalScrollBar().setSingleStep(24)
         self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
         self._jump = JumpButton(self)
@@ -213,11 +215,14 @@ class MessageArea(QAbstractScrollArea):
 
     def _repaint(self, is_moved: bool) -> None:
         """Paint again what changed: mostly the open end of an answer alone."""
+        bar = self.verticalScrollBar()
         if is_moved or self._dirty >= len(self.flow.items):
             self.viewport().update()
         else:
             top = self.item_rect(self._dirty).top() - self.flow.items[self._dirty].gap
-            self.viewport().update(0, top, self.viewport().width(), self.viewport().height())
+            bottom = max(self._content_bottom, self.flow.height) - bar.value()
+            self.viewport().update(0, top, self.viewport().width(), bottom - top)
+        self._content_bottom = self.flow.height
         self._dirty = len(self.flow.items)
 
     def _let_go(self) -> None:

@@ -161,6 +161,11 @@ def font(style: str, weight: int | None = None) -> QFont:
     Figures are tabular, but for display and title-l, whose font has none that are equally wide.
     KeyError for a style that is not in the scale.
     """
+    return QFont(_font(style, weight))
+
+
+@lru_cache(maxsize=128)  # making one costs as much as drawing a short line with it
+def _font(style: str, weight: int | None) -> QFont:
     families, size_px, _, default_weight = _STYLES[style]
     result = QFont(families)
     result.setPixelSize(size_px)

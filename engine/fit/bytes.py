@@ -6,6 +6,7 @@ Advisor, loader, allocator and gauges all call it; nothing else computes these b
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from engine.models.families import tensor_names
 from engine.quant.formats import WEIGHT_FORMATS, held_nbytes
@@ -73,6 +74,7 @@ def _matrix(words: tuple[str, ...], held: str, tensors: dict[str, TensorInfo]) -
     return HeldMatrix(words, held, rows, tensors[words[0]].shape[1])
 
 
+@lru_cache(maxsize=32)  # a slider asks for the same model again and again
 def weight_bytes(spec: ModelSpec, format: str) -> int:
     """Bytes of all weights as held: matrices with their scales and padding, norms in float32."""
     norms = (2 * spec.num_layers + 1) * spec.hidden_size * 4
@@ -85,6 +87,7 @@ def weight_bits(spec: ModelSpec, format: str) -> float:
     return 8 * weight_bytes(spec, format) / max(1, spec.num_params)
 
 
+@lru_cache(maxsize=32)
 def layer_bits(spec: ModelSpec, format: str) -> int:
     """Nominal bits (without scales) of the format that holds most of the layers' parameters: 4, 16 or 32."""
     counts: dict[str, int] = {}

@@ -65,7 +65,7 @@ def test_only_the_newest_progress_and_memory_are_sent() -> None:
     assert set(outbox.take(0.0)) == {LoadProgress(0.2, "w"), report, Prefilled("a", 9, 0, 6)}
 
 
-def test_a_steady_stream_makes_at_most_thirty_signals_a_second() -> None:
+def test_a_steady_stream_makes_at_most_fifteen_signals_a_second() -> None:
     outbox, now, sent = Outbox(), 0.0, 0
     while now < 10.0:
         outbox.add([Chunk("a", "x"), step(1)])
@@ -73,4 +73,4 @@ def test_a_steady_stream_makes_at_most_thirty_signals_a_second() -> None:
             outbox.take(now)
             sent += 1
         now += 0.004
-    assert 200 < sent <= 301
+    assert 120 < sent <= 151
