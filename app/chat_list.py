@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -10,6 +11,8 @@ from app.store import Chat
 from ui import numbers
 from ui.numbers import NBSP
 from ui.values import ChatRow
+
+_FOR_CHAT = re.compile(r"[-_. ](Instruct|Chat|it)$", re.IGNORECASE)
 
 
 class ChatList:
@@ -54,9 +57,10 @@ class ChatList:
 def _detail(chat: Chat) -> str:
     if not chat.model:
         return ""
+    name = _FOR_CHAT.sub("", chat.model)  # the row is narrow, and every model here is made for chat
     if chat.decode_tps is None:
-        return chat.model
-    return f"{chat.model} · {numbers.tps(chat.decode_tps)}{NBSP}tok/s"
+        return name
+    return f"{name} · {numbers.tps(chat.decode_tps)}{NBSP}tok/s"
 
 
 def _group(updated_s: float, today: date) -> str:

@@ -15,6 +15,7 @@ class Meter:
         self._clock = clock
         self._submitted = clock()
         self._prefill_start: float | None = None
+        self._prefill_end: float | None = None
         self._first: float | None = None
         self._last: float | None = None
         self._prefilled = 0
@@ -26,8 +27,9 @@ class Meter:
         self._prefill_start = self._clock()
 
     def prefilled(self, tokens: int) -> None:
-        """Count ``tokens`` of the prompt as read by the model (reused ones are not)."""
+        """Count ``tokens`` of the prompt as read by the model, now (reused ones are not counted)."""
         self._prefilled += tokens
+        self._prefill_end = self._clock()
 
     def token(self) -> None:
         """Count one generated token, now."""
@@ -53,10 +55,10 @@ class Meter:
 
     @property
     def prefill_tps(self) -> float | None:
-        """Prompt tokens read per second, up to the first token."""
-        if self._first is None or self._prefill_start is None or not self._prefilled:
+        """Prompt tokens read per second, from admission to the last piece."""
+        if self._prefill_start is None or self._prefill_end is None:
             return None
-        return _rate(self._prefilled, self._first - self._prefill_start)
+        return _rate(self._prefilled, self._prefill_end - self._prefill_start)
 
     @property
     def decode_tps(self) -> float | None:

@@ -19,8 +19,8 @@ def test_prefill_and_decode_are_told_apart() -> None:  # B083
     clock = Clock()
     meter = Meter(clock)
     meter.prefill_started()
-    meter.prefilled(200)
     clock.now += 10
+    meter.prefilled(200)
     meter.token()
     for _ in range(10):
         clock.now += 0.1
@@ -38,6 +38,8 @@ def test_one_token_or_none_has_no_decode_rate() -> None:  # B083
     assert (meter.decode_tps, meter.ttft_s, meter.recent_tps) == (None, None, None)
     meter.prefill_started()
     clock.now += 1
+    meter.prefilled(50)
+    assert meter.prefill_tps == pytest.approx(50)  # also where the model then ends without a token
     meter.token()
     assert meter.decode_tps is None
     assert meter.ttft_s == pytest.approx(1)
