@@ -20,11 +20,13 @@ from app.model_desk import ModelDesk
 from app.preferences import Preferences
 from app.store import Chat, Store
 from engine.types import Chunk, Failed, Finished, GenerateRequest, Prefilled, StepStats
+from ui import numbers
 from ui.main_window import MainWindow
 from ui.values import MessageView, NoticeAction, NoticeView, SpeedView
 
 SAVE_EVERY_S = 1.0
 STATS_EVERY_S = 0.25
+SHOW_READING_S = 0.5  # a shorter pause needs no explanation
 UNDO = "undo-delete"
 _STATUS = {
     "stop": "done",
@@ -42,6 +44,7 @@ class _Answer:
     chat_id: str
     turn_id: str
     question_id: str
+    begun_s: float
     parts: list[str] = field(default_factory=list)
     note: str = ""
     failure: Failed | None = None
@@ -209,10 +212,11 @@ class ChatDesk(QObject):
 
     def _on_prefilled(self, answer: _Answer, event: Prefilled) -> None:
         answer.note = " ".join(event.notes)
-        if not answer.parts and self._is_shown(answer):
+        is_slow = self._clock() - answer.begun_s >= SHOW_READING_S
+        if not answer.parts and self._is_shown(answer) and (is_slow or answer.note):
             new = event.prompt_tokens - event.reused_tokens
-            turn = self._turn_of(answer)
-            self._window.set_message(_view(turn, stats=f"{new:,} tokens", note=answer.note))
+            stats = f"{numbers.count(new)} tokens" if is_slow else ""
+            self._window.set_message(_view(self._turn_of(answer), stats=stats, note=answer.note))
 
     def _on_chunk(self, answer: _Answer, event: Chunk) -> None:
         is_first = not answer.parts
@@ -310,7 +314,8 @@ class ChatDesk(QObject):
         """Show an empty answer, store question and answer, then submit: a crash loses no question."""
         messages = conversation.messages(self._preferences.value.system_prompt)
         turn = conversation.append("assistant", "", "reading")
-        self._answers[turn.id] = _Answer(conversation.chat_id, turn.id, question.id, saved_s=self._clock())
+        now = self._clock()
+        self._answers[turn.id] = _Answer(conversation.chat_id, turn.id, question.id, now, saved_s=now)
         if conversation.chat_id == self._current:
             self._window.append_message(_view(turn))
         settings = self._preferences.value

@@ -109,8 +109,8 @@ def load_spec(arguments: argparse.Namespace, path: Path | str) -> LoadSpec:
 
 
 def run_chat(arguments: argparse.Namespace) -> int:
+    request = _request(arguments)  # first: a wrong value must not cost a download
     plan = _plan(arguments)
-    request = _request(arguments)
     from app import answer
     from engine.engine import Engine
 

@@ -72,7 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
     program = build(application, tuple(getattr(arguments, "set", ())), wish)
     _catch_exceptions(program.window)
     _close_on_signals(program.window, application)
-    program.window.closing.connect(application.quit)
+    # Queued: a window that closes before the loop has begun must end it too.
+    program.window.closing.connect(lambda: QTimer.singleShot(0, application.quit))
     application.commitDataRequest.connect(lambda _: program.controller.chats.flush())
     start(program, wish)
     application.exec()
