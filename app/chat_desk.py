@@ -185,11 +185,16 @@ class ChatDesk(QObject):
             self._show_list()
 
     def flush(self) -> None:
-        """Write every unfinished answer as it is; the last thing before the end."""
+        """Write every unfinished answer as it is now: the end may be near."""
         for answer in self._answers.values():
             conversation = self._conversations[answer.chat_id]
             turn = conversation.update(answer.turn_id, content=answer.text, status="stopped")
             self._write(lambda store, turn=turn: store.update_message(turn))  # type: ignore[misc]
+
+    def close(self) -> None:
+        """Write what is unfinished and close the database."""
+        self.flush()
+        self._write(lambda store: store.close())
 
     # What the engine says
 

@@ -62,7 +62,7 @@ class Controller(QObject):
         """End everything within about two seconds; False where a thread did not end in time."""
         self._count_timer.stop()
         self.models.stop()
-        self.chats.flush()
+        self.chats.close()
         is_engine_done = self._engine.stop(STOP_S)
         return self._io.stop(STOP_S) and is_engine_done
 

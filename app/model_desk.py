@@ -67,6 +67,7 @@ class ModelDesk(QObject):
         self._previous: LoadPlan | None = None  # goes back in if the wished one fails
         self._wish: LoadSpec | None = None
         self._percent = 0
+        self._load_s: float | None = None  # what the loaded model took to load
         self._failed_name = ""
         self._download_cancel: threading.Event | None = None
         self._download: DownloadView | None = None
@@ -257,7 +258,7 @@ class ModelDesk(QObject):
 
     def _on_loaded(self, event: Loaded) -> None:
         self._loaded, self._loading, self._previous = event.plan, None, None
-        made = event.plan
+        made, self._load_s = event.plan, event.seconds
         self._wish = replace(made.wish, format=made.format, context=made.context)
         self._preferences.change(last_model=made.model.path, format=made.format, context=made.context)
         self.refresh()
@@ -369,7 +370,12 @@ class ModelDesk(QObject):
             return
         try:
             view = readouts.tuning_view(
-                loaded, self._wish, self._live_hardware(), self._held_bytes(), *self._apply_state()
+                loaded,
+                self._wish,
+                self._live_hardware(),
+                self._held_bytes(),
+                *self._apply_state(),
+                self._load_s,
             )
         except EngineError as error:
             _log.warning("no plan for the dock: %s", error.kind)

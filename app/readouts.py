@@ -119,9 +119,18 @@ def context_stops(spec: ModelSpec) -> tuple[int, ...]:
 
 
 def tuning_view(
-    loaded: LoadPlan, wish: LoadSpec, hardware: Hardware, held_bytes: int, apply: str, percent: int | None
+    loaded: LoadPlan,
+    wish: LoadSpec,
+    hardware: Hardware,
+    held_bytes: int,
+    apply: str,
+    percent: int | None,
+    load_s: float | None = None,
 ) -> TuningView:
-    """The dock's settings for a wish beside the loaded plan. Pure arithmetic over headers."""
+    """The dock's settings for a wish beside the loaded plan. Pure arithmetic over headers.
+
+    ``load_s`` is what loading ``loaded`` took; another format is taken to load at the same bytes a second.
+    """
     spec = loaded.model
     wanted = plan(spec, hardware, wish, held_bytes)
 
@@ -154,6 +163,7 @@ def tuning_view(
         verdict=verdict_view(wanted),
         apply=apply,
         apply_percent=percent,
+        reload_s=None if load_s is None else load_s * wanted.bytes.weights / loaded.bytes.weights,
     )
 
 

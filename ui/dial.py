@@ -19,6 +19,7 @@ _START_DEG = 193.0  # counter-clockwise from three o'clock, where 0 stands
 _SPAN_DEG = 206.0
 _SMALLEST_SCALE = 10.0  # the reading wedge must fit
 _UNMEASURED_SCALE = 60.0
+_SETTLE_STEPS = 16  # the first steps of an answer are slower than the rest: no scale is chosen by them
 _DIGIT_TICKS = 3  # of 100 ms: digits change at most 4 times a second
 _FACE = QSize(199, 124)
 _CENTRE = QPointF(99, 103)
@@ -42,8 +43,8 @@ def nice_scale(value: float) -> float:
 class Dial(Gauge):
     """The dial. States: waiting (dash), live (accent arc), last value (grey arc).
 
-    The scale never changes while an answer is written, but for the first value there ever was; a speed beyond
-    it fills the ring and is still written in full. Digits change at most four times a second.
+    The scale changes at most once while an answer is written, when its first steps are over; a speed beyond it
+    fills the ring and is still written in full. Digits change at most four times a second.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -53,6 +54,8 @@ class Dial(Gauge):
         self._view = SpeedView()
         self._scale = _UNMEASURED_SCALE
         self._has_scale = False
+        self._is_settled = False  # the scale has been chosen for the answer that is being written
+        self._num_steps = 0  # of that answer
         self._digits = numbers.UNKNOWN
         self._ticks_since_digits = _DIGIT_TICKS
         self._face = QPixmap()
@@ -71,6 +74,9 @@ class Dial(Gauge):
         """Show ``view`` with the next tick of the clock; a change of state at once."""
         is_same_state = view.is_live == self._view.is_live and (self._speed is None) == (_speed(view) is None)
         self._view = view
+        if view.is_new_answer:
+            self._num_steps, self._is_settled = 0, False
+        self._num_steps += len(view.step_ms)
         self._fit_scale()
         if is_same_state:
             self.mark_changed()
@@ -84,8 +90,10 @@ class Dial(Gauge):
 
     def _fit_scale(self) -> None:
         speed = self._speed
-        if speed is None or (self._view.is_live and self._has_scale and not self._view.is_new_answer):
+        is_warming_up = bool(self._view.step_ms) and self._num_steps < _SETTLE_STEPS
+        if speed is None or (self._view.is_live and (self._is_settled or is_warming_up)):
             return
+        self._is_settled = True
         if not self._has_scale or speed > self._scale * 0.95 or speed < self._scale * 0.2:
             scale = nice_scale(speed)
             if scale != self._scale:
@@ -177,10 +185,10 @@ class Dial(Gauge):
             painter.drawLine(QLineF(_point(share, 77), _point(share, 69.5 if is_large else 73)))
             if is_large:
                 text = _tick_text(self._scale * share)
-                middle = _point(share, 60.5)
                 metrics = QFontMetricsF(font)
-                x = middle.x() - metrics.horizontalAdvance(text) / 2
-                draw_runs(painter, x, middle.y() + metrics.capHeight() / 2, [Run(text, font, colors.text3)])
+                wide, high = metrics.horizontalAdvance(text), metrics.capHeight()
+                middle = _point(share, _label_radius(share, wide, high))
+                draw_runs(painter, middle.x() - wide / 2, middle.y() + high / 2, [Run(text, font, colors.text3)])
 
     def _small_ticks(self) -> int:
         quarter = self._scale / 4
@@ -200,6 +208,12 @@ def _tick_text(value: float) -> str:
 def _angle(share: float) -> float:
     """Degrees counter-clockwise from three o'clock of a share of the scale."""
     return _START_DEG - _SPAN_DEG * share
+
+
+def _label_radius(share: float, wide: float, high: float) -> float:
+    """Where a tick's number is centred so that it is equally clear of its tick, however wide it is."""
+    angle = math.radians(_angle(share))
+    return 66.0 - abs(math.cos(angle)) * wide / 2 - abs(math.sin(angle)) * high / 2
 
 
 def _point(share: float, radius: float) -> QPointF:

@@ -39,7 +39,9 @@ class Gauge(QWidget):
         self._is_changed = False
         self._has_ring = False
         self._ticks = _DESCRIBE_TICKS
-        theme.clock().timeout.connect(self._on_clock_tick)
+        self._clock = theme.clock()
+        self._clock.timeout.connect(self._on_clock_tick)
+        self._clock.wake()
         theme.notifier().changed.connect(self._on_theme_changed)
 
     @property
@@ -50,10 +52,12 @@ class Gauge(QWidget):
     def mark_changed(self) -> None:
         """Repaint at the next tick of the clock."""
         self._is_changed = True
+        self._clock.wake()
 
     def show_now(self) -> None:
         """Repaint without waiting for the clock; for what happens once, as the end of an answer."""
         self._is_changed = False
+        self._clock.wake()  # the spoken sentence follows
         self.update()
 
     def paint(self, painter: QPainter) -> None:
@@ -74,7 +78,8 @@ class Gauge(QWidget):
     def _on_clock_tick(self) -> None:
         self._ticks += 1
         if self._is_changed:
-            self.show_now()
+            self._is_changed = False
+            self.update()
         if self._ticks >= _DESCRIBE_TICKS:
             self._ticks = 0
             sentence = self.sentence()

@@ -89,7 +89,8 @@ class Segment(ThemedButton):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        box = QRectF(self.rect()).adjusted(0.75, 0.75, -0.75, -0.75)
+        inset = 3.75 if self.has_ring else 0.75  # the ring stands clear of the border of what is chosen
+        box = QRectF(self.rect()).adjusted(inset, inset, -inset, -inset)
         self._paint_ground(painter, box)
         self._paint_words(painter)
         if self.has_ring:
@@ -106,7 +107,8 @@ class Segment(ThemedButton):
         else:
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(colors.bg3 if self.is_hovered and theme.is_dark() else Qt.BrushStyle.NoBrush)
-        painter.drawRoundedRect(box, 6, 6)
+        radius = 4 if self.has_ring else 6
+        painter.drawRoundedRect(box, radius, radius)
 
     def _paint_words(self, painter: QPainter) -> None:
         colors = theme.palette()

@@ -25,6 +25,7 @@ from ui import palette as palettes
 from ui.palette import Palette
 
 CLOCK_MS = 100
+_IDLE_TICKS = 25  # the clock stops after these without a change; long enough for the last spoken sentence
 MOTION_FAST_MS = 120  # hover, popups
 MOTION_PANEL_MS = 180  # panels
 
@@ -231,12 +232,31 @@ def draw_focus_ring(painter: QPainter, rect: QRect | QRectF, radius: float) -> N
     painter.restore()
 
 
+class Clock(QTimer):
+    """Ticks every 100 ms while something changes; an idle program is not woken."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._idle_ticks = 0
+        self.setInterval(CLOCK_MS)
+        self.timeout.connect(self._on_tick)
+
+    def wake(self) -> None:
+        """Something changed: tick for the next two seconds at least."""
+        self._idle_ticks = 0
+        if not self.isActive():
+            self.start()
+
+    def _on_tick(self) -> None:
+        self._idle_ticks += 1
+        if self._idle_ticks >= _IDLE_TICKS:
+            self.stop()
+
+
 @cache
-def clock() -> QTimer:
-    """The one timer, 100 ms, that repaints what changes by itself; connect to ``timeout``."""
-    timer = QTimer(notifier())
-    timer.setInterval(CLOCK_MS)
-    timer.start()
+def clock() -> Clock:
+    """The one timer that repaints what changes by itself; connect to ``timeout`` and ``wake`` it."""
+    timer = Clock(notifier())
     app = QGuiApplication.instance()
     if app is not None:
         app.aboutToQuit.connect(timer.stop)

@@ -1,0 +1,115 @@
+"""The plan: formats, contexts, verdicts and bytes from headers alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engine.errors import WishError
+from engine.fit.bytes import held_matrices, kv_bytes, layer_bits, weight_bytes
+from engine.fit.plan import plan, prefill_piece
+from engine.types import Hardware, LoadSpec, ModelSpec
+from tests.fakes import HARDWARE, make_spec
+
+GB = 1_000_000_000
+
+
+def wish(**changes: object) -> LoadSpec:
+    return LoadSpec("/models/tiny.gguf", **changes)  # type: ignore[arg-type]
+
+
+def shape(spec: ModelSpec, **changes: int) -> ModelSpec:
+    return replace(spec, **changes)  # type: ignore[arg-type]
+
+
+def test_auto_is_the_files_own_bits_for_a_gguf_and_bf16_for_a_folder() -> None:
+    spec = make_spec()
+    assert plan(spec, HARDWARE, wish()).format == "file"
+    assert plan(spec, HARDWARE, wish(format="32")).format == "f32"
+    assert plan(spec, HARDWARE, wish(format="16")).format == "bf16"
+
+
+@pytest.mark.parametrize("format", ["int8", "int4", "nf4", "f16", "8", "4", "q5", ""])
+def test_a_format_that_does_not_exist_yet_is_refused(format: str) -> None:
+    with pytest.raises(WishError):
+        plan(make_spec(), HARDWARE, wish(format=format))
+
+
+def test_the_kv_cache_is_32_bits_with_float32_and_else_16() -> None:
+    spec = make_spec()
+    assert plan(spec, HARDWARE, wish(format="f32")).kv_bits == 32
+    assert plan(spec, HARDWARE, wish()).kv_bits == 16
+    assert plan(spec, HARDWARE, wish(kv="32")).kv_bits == 32
+    for kv in ("8", "4", "x"):
+        with pytest.raises(WishError):
+            plan(spec, HARDWARE, wish(kv=kv))
+
+
+def test_the_default_context_is_the_trained_limit_but_at_most_8192() -> None:
+    assert plan(make_spec(trained_context=2048), HARDWARE, wish()).context == 2048
+    assert plan(make_spec(trained_context=131_072), HARDWARE, wish()).context == 8192
+    assert plan(make_spec(trained_context=131_072), HARDWARE, wish(context=20_000)).context == 20_000
+
+
+def test_a_context_past_training_is_allowed_with_a_word() -> None:  # B056
+    made = plan(make_spec(trained_context=4096), HARDWARE, wish(context=16_384))
+    assert made.context == 16_384
+    assert any("4,096" in reason for reason in made.reasons)
+
+
+@pytest.mark.parametrize(
+    ("layers", "kv_heads", "dim", "context", "bits", "expected"),
+    [
+        (36, 8, 128, 32_768, 16, 4_831_838_208),  # B045: grouped keys count, not all heads
+        (2, 2, 16, 100, 16, 25_600),
+        (2, 2, 16, 100, 32, 51_200),
+        (28, 8, 128, 40_960, 16, 4_697_620_480),  # B046: the explicit head size counts, 4.375 GiB
+    ],
+)
+def test_kv_bytes(layers: int, kv_heads: int, dim: int, context: int, bits: int, expected: int) -> None:
+    spec = shape(make_spec(), num_layers=layers, num_kv_heads=kv_heads, head_dim=dim)
+    assert kv_bytes(spec, context, bits) == expected
+
+
+def test_weights_cost_more_at_more_bits_and_a_tied_matrix_is_counted_once() -> None:
+    spec = make_spec()
+    by_format = [weight_bytes(spec, format) for format in ("file", "bf16", "f32")]
+    assert by_format == sorted(by_format)
+    words = [word for matrix in held_matrices(spec, "file") for word in matrix.words]
+    assert len(words) == len(set(words)) == 1 + 7 * 2
+    assert (layer_bits(spec, "file"), layer_bits(spec, "bf16"), layer_bits(spec, "f32")) == (4, 16, 32)
+
+
+def with_free(free: int | None) -> Hardware:
+    return replace(HARDWARE, ram_total_bytes=16 * GB, ram_free_bytes=free)
+
+
+def test_the_verdict_follows_free_memory_and_what_a_replaced_model_gives_back() -> None:
+    spec = shape(make_spec(), num_layers=2, head_dim=1 << 17)  # a KV cache of some gigabytes
+    need = plan(spec, with_free(None), wish()).bytes
+    need_bytes = need.total - need.overhead
+    assert plan(spec, with_free(need_bytes + GB), wish()).verdict == "fits"
+    assert plan(spec, with_free(need_bytes + GB // 10), wish()).verdict == "tight"
+    short = plan(spec, with_free(need_bytes - GB), wish())
+    assert (short.verdict, short.reasons[0]) == ("no", "1.00 GB short.")
+    assert plan(spec, with_free(need_bytes - GB), wish(), held_bytes=2 * GB).verdict == "fits"
+
+
+def test_unknown_memory_is_never_called_a_fit() -> None:
+    made = plan(make_spec(), with_free(None), wish())
+    assert made.verdict == "tight"
+    assert "unknown" in made.reasons[0]
+
+
+@pytest.mark.parametrize("change", [{"context": 1}, {"context": 0}, {"threads": 0}, {"device": "cuda:0"}])
+def test_other_wishes_that_cannot_be_met_are_refused(change: dict[str, object]) -> None:
+    with pytest.raises(WishError):
+        plan(make_spec(), HARDWARE, wish(**change))
+
+
+def test_a_prefill_piece_depends_on_the_model_alone_and_shrinks_with_it() -> None:
+    spec = make_spec()
+    assert prefill_piece(spec, "file") == 256
+    big = replace(spec, tensors=tuple(replace(t, shape=(1 << 15, 1 << 15)) for t in spec.tensors))
+    assert prefill_piece(big, "file") == 8
