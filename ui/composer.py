@@ -16,7 +16,7 @@ from ui.painting import with_alpha
 from ui.values import CounterView
 
 BOX_MIN, BOX_MAX = 96, 240
-_PAD_X, _PAD_TOP, _PAD_BOTTOM = 16, 12, 12
+_PAD_X, _PAD_TOP, _PAD_BOTTOM = 16, 10, 12  # a line of 22 px has its letters low
 _ROW_PX = 32
 _HINT_GAP = 8
 _ASIDE = "Drop a GGUF file or model folder anywhere"

@@ -29,6 +29,7 @@ class SendButton(QAbstractButton):
         self._is_stop = False
         self._changed_s = clock() - GUARD_S
         self.setFixedSize(32, 32)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a press leaves the keyboard to the composer
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.set_stop(False)
         self._name()

@@ -18,6 +18,7 @@ class JumpButton(QAbstractButton):
         self.setAccessibleName("Jump to latest")
         self.setToolTip("Jump to latest (End)")
         self.setFont(theme.font("ui", 600))
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # it hides when pressed and must not lose the keyboard
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.resize(self.sizeHint())
         theme.notifier().changed.connect(self.update)

@@ -7,8 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QCloseEvent, QIcon, QKeyEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
+from PySide6.QtCore import QSize, Qt, QUrl, Signal
+from PySide6.QtGui import (
+    QCloseEvent,
+    QDesktopServices,
+    QIcon,
+    QKeyEvent,
+    QKeySequence,
+    QResizeEvent,
+    QShortcut,
+    QShowEvent,
+)
 from PySide6.QtWidgets import QApplication, QFileDialog, QMainWindow, QWidget
 
 from ui.about import AboutDialog
@@ -202,6 +211,7 @@ class MainWindow(QMainWindow):
 
     def _connect_centre(self) -> None:
         centre = self.body.centre
+        centre.transcript.link_clicked.connect(_open_in_browser)
         centre.composer.submitted.connect(self.message_sent)
         centre.composer.stop_clicked.connect(self.stop_requested)
         centre.composer.text_changed.connect(self.text_typed)
@@ -243,6 +253,7 @@ class MainWindow(QMainWindow):
             ("Ctrl+N", self._on_new_chat),
             ("Ctrl+L", self.focus_composer),
             ("Ctrl+M", self.open_picker),
+            ("Ctrl+Shift+C", self.body.centre.transcript.copy_last_code),
             ("Ctrl+B", self.body.toggle_sidebar),
             ("Ctrl+T", self.body.toggle_tuning),
             ("F6", self._focus_next_region),
@@ -346,6 +357,11 @@ class MainWindow(QMainWindow):
             self._is_closed = True
             self.closing.emit()
         event.accept()
+
+
+def _open_in_browser(address: str) -> None:
+    """An address of a message that the user agreed to open; only those the transcript takes for links."""
+    QDesktopServices.openUrl(QUrl.fromEncoded(address.encode()))
 
 
 def _focus_first(region: QWidget) -> None:

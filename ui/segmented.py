@@ -188,10 +188,15 @@ class Segmented(QWidget):
             self._row.removeWidget(segment)
             segment.deleteLater()
         self._segments = [Segment(choice, self) for choice in choices]
+        before: QWidget = self
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # Qt orders only what takes the focus
         for segment in self._segments:
             segment.clicked.connect(self._on_segment_clicked)
             segment.moved.connect(self._on_segment_moved)
             self._row.addWidget(segment)
+            QWidget.setTabOrder(before, segment)  # made late, it would come behind everything else
+            before = segment
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
     def _check(self, key: str) -> None:
         for segment in self._segments:

@@ -85,6 +85,15 @@ def test_the_scale_never_changes_during_an_answer(dial: Dial) -> None:
         assert dial.scale_end == before
 
 
+def test_the_slow_first_steps_of_an_answer_choose_no_scale(dial: Dial) -> None:
+    dial.set_view(SpeedView(3.7, is_live=True, step_ms=(270.0,), is_new_answer=True))
+    assert dial.scale_end == 60
+    dial.set_view(SpeedView(90.0, is_live=True, step_ms=(11.0,) * 20))
+    assert dial.scale_end == 120
+    dial.set_view(SpeedView(140.0, is_live=True, step_ms=(7.0,) * 20))
+    assert dial.scale_end == 120
+
+
 def test_the_scale_grows_when_the_answer_has_ended(dial: Dial) -> None:
     dial.set_view(SpeedView(40.0, is_live=True))
     dial.set_view(SpeedView(90.0, is_live=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from ui import theme
@@ -53,6 +54,24 @@ def test_arrows_move_the_choice_and_stop_at_the_ends(qtbot: QtBot, control: Segm
 def test_a_second_press_does_not_take_the_choice_away(qtbot: QtBot, control: Segmented) -> None:
     qtbot.mouseClick(control.segments[0], Qt.MouseButton.LeftButton)
     assert control.chosen_key == "file"
+
+
+def test_segments_that_are_made_later_keep_their_place_for_tab(qtbot: QtBot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    column = QVBoxLayout(window)
+    first, control, last = QPushButton(), Segmented("Precision"), QPushButton()
+    for widget in (first, control, last):
+        column.addWidget(widget)
+    control.set_choices(CHOICES, "bf16", "file")
+    with qtbot.waitExposed(window):
+        window.show()
+    window.activateWindow()
+    first.setFocus()
+    qtbot.keyClick(first, Qt.Key.Key_Tab)
+    assert control.segments[1].hasFocus()
+    qtbot.keyClick(control.segments[1], Qt.Key.Key_Tab)
+    assert last.hasFocus()
 
 
 def test_tab_reaches_the_chosen_segment_only(control: Segmented) -> None:

@@ -103,10 +103,18 @@ def test_a_change_of_the_system_leaves_a_forced_theme_alone(qapp: QApplication) 
     assert qapp.palette().color(QPalette.ColorRole.Base).name() == "#ffffff"
 
 
-def test_there_is_one_clock_of_100_milliseconds() -> None:
-    assert theme.clock() is theme.clock()
-    assert theme.clock().interval() == 100
-    assert theme.clock().isActive()
+def test_there_is_one_clock_of_100_milliseconds_that_sleeps_when_nothing_changes() -> None:
+    clock = theme.clock()
+    assert clock is theme.clock()
+    assert clock.interval() == 100
+    clock.wake()
+    assert clock.isActive()
+    for _ in range(20):  # the last change is still spoken
+        clock.timeout.emit()
+    assert clock.isActive()
+    for _ in range(20):
+        clock.timeout.emit()
+    assert not clock.isActive()
 
 
 def test_every_asset_has_its_licence() -> None:

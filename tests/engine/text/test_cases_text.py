@@ -13,7 +13,7 @@ from engine.text import template as templates
 from engine.text.chat import ChatText
 from engine.text.limits import Limits
 from engine.types import Message
-from tests.engine.models.writers import byte_vocabulary, write_gguf
+from tests.engine.models.writers import Typed, byte_vocabulary, write_gguf
 from tests.engine.tiny import tiny_tokenizer
 
 LOOP = "{% for i in range(100000) %}"
@@ -31,7 +31,14 @@ MESSAGES = (Message("user", "hi"),)
 
 
 def gguf(place: Path, source: str) -> Path:
-    return write_gguf(place / "m.gguf", byte_vocabulary(["<s>", "</s>"], source))
+    keys = byte_vocabulary(["<s>", "</s>"], source)
+    merged = {
+        "tokens": [*keys["tokenizer.ggml.tokens"], "zq"],  # type: ignore[misc]
+        "token_type": Typed("array:i32", [1] * 256 + [3, 3, 1]),
+        "merges": ["z q"],
+    }
+    keys |= {f"tokenizer.ggml.{key}": value for key, value in merged.items()}
+    return write_gguf(place / "m.gguf", keys)
 
 
 def config(place: Path, source: str) -> Path:
