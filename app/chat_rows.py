@@ -31,6 +31,10 @@ SCHEMA = (
         stats TEXT NOT NULL DEFAULT '{}',
         created_s REAL NOT NULL
     )""",
+    """CREATE TABLE IF NOT EXISTS drafts (
+        chat_id TEXT PRIMARY KEY,
+        content TEXT NOT NULL
+    )""",
     "CREATE INDEX IF NOT EXISTS messages_by_chat ON messages(chat_id)",
     "CREATE INDEX IF NOT EXISTS chats_by_time ON chats(updated_s)",
 )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import logging
-import signal
+import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from engine.errors import EngineError, WishError
+from engine.errors import EngineError, MemoryLimitError, WishError
 from engine.types import GenerateRequest, LoadPlan, LoadSpec, Message, SamplingParams
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns 0 done, 1 our fault, 2 the user's or a file's, 130 interrupted."""
     arguments = build_parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # an answer may hold what the terminal cannot show
+            stream.reconfigure(errors="replace")
     try:
         code: int = arguments.run(arguments)
     except KeyboardInterrupt:
@@ -41,50 +45,71 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(str(error))
         return INTERRUPTED if error.kind == "cancelled" else USER_FAULT
     except BrokenPipeError:
-        # Whoever read our output has gone; there is nobody left to tell.
-        sys.stderr.close()
-        return OUR_FAULT
+        # Whoever read our output has gone; there is nobody left to tell, and nothing to flush at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except OSError as error:
+        say(f"{error.strerror or error}. Nothing was changed.")
+        return USER_FAULT
     except Exception:
         return _report_bug()
     return code
 
 
 def build_parser() -> argparse.ArgumentParser:
-    common = _common_options()
+    model, asked, settings = _model_options(), _asked_options(), _settings_option("set")
     parser = _Parser(
-        prog="decodeck", description="Chat with a local model and see how fast it decodes.", parents=[common]
+        prog="decodeck",
+        description="Chat with a local model and see how fast it decodes.",
+        parents=[model, _settings_option("set_first")],
     )
     parser.add_argument("--version", action="version", version=f"decodeck {version('decodeck')}")
     parser.set_defaults(run=run_window)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    chat = commands.add_parser("chat", parents=[common], help="one answer; streams text unless --json")
+    chat = commands.add_parser("chat", parents=[model, asked, settings], help="one answer; streams text")
     chat.add_argument("prompt", metavar="PROMPT", help="the message, or - to read it from standard input")
     _sampling_options(chat)
     chat.set_defaults(run=run_chat)
-    fetch = commands.add_parser("fetch", parents=[common], help="download the starter model")
+    fetch = commands.add_parser("fetch", parents=[asked], help="download the starter model")
     fetch.set_defaults(run=run_fetch)
-    smoke = commands.add_parser(
-        "smoke", parents=[common], help="drive the window offscreen with the real model"
-    )
+    smoke = commands.add_parser("smoke", parents=[model, asked, settings], help="drive the window")
     smoke.add_argument("--screenshot", metavar="F.png", type=Path, help="save a picture of the window")
     smoke.set_defaults(run=run_smoke)
     return parser
 
 
-def _common_options() -> _Parser:
-    common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
-    common.add_argument("--model", metavar="PATH", help="GGUF file or Hugging Face folder")
-    common.add_argument("--format", "--quant", metavar="FORMAT", help="auto, file, f32 (32) or bf16 (16)")
-    common.add_argument("--context", type=int, metavar="N", help="context length in tokens")
-    common.add_argument("--kv", metavar="BITS", help="auto, 32 or 16")
-    common.add_argument("--device", metavar="DEVICE", help="auto or cpu")
-    common.add_argument("--threads", type=int, metavar="N")
-    common.add_argument("--offline", action="store_true", help="never download anything")
-    common.add_argument("--json", action="store_true", help="one JSON object on standard output")
-    common.add_argument(
-        "--set", action="append", metavar="NAME=VALUE", help="a setting by name, for this run"
+def _model_options() -> _Parser:
+    """Which model, and how it is loaded."""
+    options = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    options.add_argument("--model", metavar="PATH", help="GGUF file or Hugging Face folder")
+    options.add_argument("--format", "--quant", metavar="FORMAT", help="auto, file, f32 (32) or bf16 (16)")
+    options.add_argument("--context", type=int, metavar="N", help="context length in tokens")
+    options.add_argument("--kv", metavar="BITS", help="auto, 32 or 16")
+    options.add_argument("--device", metavar="DEVICE", help="auto or cpu")
+    options.add_argument("--threads", type=int, metavar="N", help="default: one for each physical core")
+    return options
+
+
+def _asked_options() -> _Parser:
+    """What a command that ends by itself can be told."""
+    options = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    options.add_argument("--offline", action="store_true", help="never download anything")
+    options.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    return options
+
+
+def _settings_option(dest: str) -> _Parser:
+    """``dest`` differs before and after the command's name: argparse would drop the first of two lists."""
+    options = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    options.add_argument(
+        "--set", dest=dest, action="append", metavar="NAME=VALUE", help="a setting for this run"
     )
-    return common
+    return options
+
+
+def changes(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """Every NAME=VALUE of the command line, in order."""
+    return (*getattr(arguments, "set_first", ()), *getattr(arguments, "set", ()))
 
 
 def _sampling_options(chat: argparse.ArgumentParser) -> None:
@@ -102,21 +127,25 @@ def _sampling_options(chat: argparse.ArgumentParser) -> None:
 
 
 def load_spec(arguments: argparse.Namespace, path: Path | str) -> LoadSpec:
-    """The wish that the common options state."""
-    given = vars(arguments)
+    """The wish that the common options state; --set format and context count as if given by their options."""
+    named = dict(change.partition("=")[::2] for change in changes(arguments))
+    chosen = _settings(arguments)
+    given = {name: getattr(chosen, name) for name in ("format", "context") if name in named} | vars(arguments)
     names = ("format", "context", "kv", "device", "threads")
     return LoadSpec(str(path), **{name: given[name] for name in names if name in given})
 
 
 def run_chat(arguments: argparse.Namespace) -> int:
     request = _request(arguments)  # first: a wrong value must not cost a download
-    plan = _plan(arguments)
+    plan = _plan(arguments, model_path(arguments))
     from app import answer
     from engine.engine import Engine
 
     as_json = "json" in arguments
     engine = Engine()
     loaded = answer.load(engine, plan)
+    for warning in loaded.warnings:
+        say(warning)
 
     def show(text: str) -> None:
         if not as_json:
@@ -137,7 +166,7 @@ def run_chat(arguments: argparse.Namespace) -> int:
 def _request(arguments: argparse.Namespace) -> GenerateRequest:
     from engine.decode.limits import checked
 
-    prompt = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
+    prompt = _read_prompt() if arguments.prompt == "-" else arguments.prompt
     if not prompt.strip():
         raise WishError("The message is empty.", "Give a PROMPT, or - and some text on standard input.")
     chosen, given = _settings(arguments), vars(arguments)
@@ -152,6 +181,15 @@ def _request(arguments: argparse.Namespace) -> GenerateRequest:
     return GenerateRequest("chat", messages, checked(sampling), max_tokens, stops)
 
 
+def _read_prompt() -> str:
+    if sys.stdin is None:
+        raise WishError("Standard input is closed.", "Give the message as PROMPT.")
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError:
+        raise WishError("Standard input is not UTF-8 text.", "Give plain text.") from None
+
+
 def _settings(arguments: argparse.Namespace) -> Settings:
     """The saved settings, changed by --set for this run."""
     from app import settings
@@ -159,22 +197,26 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     chosen, notice = settings.load()
     if notice:
         say(notice)
-    for change in getattr(arguments, "set", ()):
+    for change in changes(arguments):
         chosen = settings.with_value(chosen, change)
     return chosen
 
 
-def _plan(arguments: argparse.Namespace) -> LoadPlan:
+def _plan(arguments: argparse.Namespace, path: Path) -> LoadPlan:
     """The plan of the options, refused here where it does not fit."""
-    from engine.fit.plan import plan
+    from engine.fit.plan import plan, training_sentence
     from engine.hardware.probe import probe
     from engine.models.spec import read_spec
 
-    path = model_path(arguments)
-    result = plan(read_spec(str(path)), probe(), load_spec(arguments, path))
-    for reason in result.reasons:
-        if "trained" in reason:
-            say(reason)
+    spec = read_spec(str(path))
+    result = plan(spec, probe(), load_spec(arguments, path))
+    if result.verdict == "no":
+        raise MemoryLimitError(
+            f"{spec.name} does not fit in memory: {result.reasons[0]}",
+            "Choose a smaller format or a shorter context.",
+        )
+    if result.exceeds_training:
+        say(training_sentence(spec))
     return result
 
 
@@ -183,6 +225,8 @@ def model_path(arguments: argparse.Namespace) -> Path:
     from app import starter
 
     if "model" in arguments:
+        if not arguments.model:
+            raise WishError("--model needs a path.", "Give a GGUF file or a model folder.")
         return Path(arguments.model)
     last = _settings(arguments).last_model
     if last and Path(last).exists():
@@ -251,31 +295,31 @@ def run_window(arguments: argparse.Namespace) -> int:
 
 
 def run_smoke(arguments: argparse.Namespace) -> int:
+    path = model_path(arguments)
+    _plan(arguments, path)  # what cannot be loaded is said before a window opens
     from app.smoke import run
 
-    return run(arguments, model_path(arguments))
+    return run(arguments, path)
 
 
 def say(line: str) -> None:
-    """One line on standard error."""
-    print(f"decodeck: {line}", file=sys.stderr)
+    """One line on standard error, if there is one; print would take standard output instead."""
+    if sys.stderr is not None:
+        print(f"decodeck: {line}", file=sys.stderr)
 
 
 def _report_bug() -> int:
     from app import logs
 
-    path = logs.start()
-    logging.getLogger("app.cli").exception("a command failed")
-    logs.stop()
+    try:
+        path = logs.start()
+        logging.getLogger("app.cli").exception("a command failed")
+        logs.stop()
+    except (OSError, RuntimeError):  # a home folder that cannot even be named
+        path = None
     say(f"Something went wrong inside Decodeck. The details are in {path or 'no file: the log failed too'}.")
     return OUR_FAULT
 
 
-def entry() -> NoReturn:
-    """The console script: as main, with Ctrl+C as exit code 130 even where a library swallows it."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.exit(main())
-
-
 if __name__ == "__main__":
-    entry()
+    sys.exit(main())

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, QTimer, QUrl
+from PySide6.QtCore import QCoreApplication, QObject, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication
 
 from app import paths
+from app.answer_desk import AnswerDesk
 from app.chat_desk import UNDO, ChatDesk
 from app.counter import TokenCounter
 from app.engine_thread import EngineThread
@@ -16,6 +18,7 @@ from app.io_thread import IoThread
 from app.model_desk import ModelDesk
 from app.preferences import Preferences
 from app.store import Store
+from app.store_lane import StoreLane
 from engine.types import Event, Failed, LoadSpec, Message
 from ui import theme
 from ui.main_window import MainWindow
@@ -23,7 +26,7 @@ from ui.values import CounterView, NoticeView
 
 COUNT_DELAY_MS = 200
 COUNT_LANE = "count"
-STOP_S = 1.5
+STOP_S = 1.8
 
 
 class Controller(QObject):
@@ -43,10 +46,18 @@ class Controller(QObject):
         self._io = io
         self._preferences = preferences
         self.models = ModelDesk(window, engine, io, preferences)
-        self.chats = ChatDesk(window, engine, io, self.models, preferences, open_store)
+        self._store = StoreLane(io, open_store)
+
+        def answers(is_shown: Callable[[str], bool]) -> AnswerDesk:
+            return AnswerDesk(window, engine, self._store, preferences, is_shown)
+
+        self.chats = ChatDesk(window, answers, self._store, self.models)
         self._counter = TokenCounter()
         self._count_timer = QTimer(self, singleShot=True, interval=COUNT_DELAY_MS)
         self._is_counting = False
+        self._count_again = False
+        self._is_stopped = False
+        preferences.on_error = self._on_settings_unsaved
         self._connect()
 
     def start(self, model: LoadSpec | None = None) -> None:
@@ -59,12 +70,17 @@ class Controller(QObject):
         self.models.start(model.path if model and model.path else None)
 
     def stop(self) -> bool:
-        """End everything within about two seconds; False where a thread did not end in time."""
-        self._count_timer.stop()
+        """End everything within two seconds; False where a thread did not end in time.
+
+        The engine ends first, and what it said at its end is heard before the chats are saved.
+        """
+        deadline = time.monotonic() + STOP_S
+        self._is_stopped = True
         self.models.stop()
+        is_engine_done = self._engine.stop(STOP_S * 2 / 3)
+        QCoreApplication.sendPostedEvents(self)
         self.chats.close()
-        is_engine_done = self._engine.stop(STOP_S)
-        return self._io.stop(STOP_S) and is_engine_done
+        return self._io.stop(max(0.0, deadline - time.monotonic())) and is_engine_done
 
     def _connect(self) -> None:
         window, chats = self._window, self.chats
@@ -82,12 +98,11 @@ class Controller(QObject):
         for signal in (
             window.text_typed,
             window.message_sent,
-            window.chat_selected,
-            window.new_chat_requested,
+            self.models.ready,
+            chats.shown,
+            chats.answers.ended,
         ):
-            signal.connect(self._count_timer.start)
-        self.models.ready.connect(self._count_timer.start)
-        chats.answered.connect(self._count_timer.start)
+            signal.connect(self._count_later)
         self._count_timer.timeout.connect(self._on_count)
 
     def _on_engine_events(self, events: tuple[Event, ...]) -> None:
@@ -97,7 +112,7 @@ class Controller(QObject):
             if isinstance(event, Failed) and event.request_id is None:
                 self._window.show_notice(NoticeView("error", event.message, event.hint, (), event.details))
             else:
-                self.chats.handle(event)
+                self.chats.answers.handle(event)
 
     def _on_notice_action(self, key: str) -> None:
         if key == UNDO:
@@ -115,26 +130,37 @@ class Controller(QObject):
     def _on_models_folder_requested(self) -> None:
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(paths.models_dir())))
 
+    def _on_settings_unsaved(self, failed: Failed) -> None:
+        notice = NoticeView("warning", "The settings could not be saved.", failed.message, (), failed.details)
+        self._window.show_notice(notice)
+
+    def _count_later(self) -> None:
+        self._count_timer.start()
+
     def _on_count(self) -> None:
-        """Count the chat with the typed text on its own lane; one count at a time."""
+        """Count the chat with the typed text on its own lane; one count at a time, the newest last."""
         plan = self.models.plan
-        if plan is None or self._is_counting:
+        if self._is_stopped or plan is None or self.chats.is_reading:
+            return  # a model and a chat that come will start the timer again
+        if self._is_counting:
+            self._count_again = True
             return
         conversation = self.chats.current_conversation
         messages = conversation.messages(self._preferences.value.system_prompt) if conversation else ()
         typed = self._window.composer_text()
         if typed.strip():
             messages = (*messages, Message("user", typed))
-        self._is_counting = True
+        self._is_counting, self._count_again = True, False
         path, context = plan.model.path, plan.context
 
         def show(tokens: int | None) -> None:
             self._is_counting = False
-            self._window.set_counter(CounterView(tokens, context))
-            if typed != self._window.composer_text():
-                self._count_timer.start()
+            if self._count_again:
+                self._on_count()
+            else:
+                self._window.set_counter(CounterView(tokens, context))
 
         def failed(_: Failed) -> None:
-            self._is_counting = False
+            show(None)
 
         self._io.submit(self._counter.count, path, messages, on_done=show, on_error=failed, lane=COUNT_LANE)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from engine.types import Message
 
 TITLE_CHARS = 48
-_UNFINISHED = {"reading": "stopped", "writing": "stopped", "queued": "done"}
+_UNFINISHED = {"reading": "failed", "writing": "failed"}
 
 
 def new_id() -> str:
@@ -50,7 +50,7 @@ class Conversation:
     """Turns by their parents, in the order of their making, and the active path from a root to a leaf.
 
     Made from rows that nobody writes at the moment: an answer found half written was cut off by the end of
-    the program and counts as stopped. A row whose parent is missing counts as a root.
+    the program and counts as failed. A row whose parent is missing counts as a root.
     """
 
     def __init__(

@@ -97,20 +97,25 @@ def discard(target: Path) -> None:
 
 def require_space(needs: Iterable[tuple[Path, int]], margin_bytes: int = SPACE_MARGIN_BYTES) -> None:
     """Raise DownloadError where a disk has less free than the bytes needed in its folders, and a margin."""
-    by_disk: dict[int, tuple[Path, int]] = {}
+    by_disk: dict[int, tuple[Path, int, int]] = {}
     for folder, num_bytes in needs:
-        try:
-            disk = folder.stat().st_dev
-        except OSError as error:
-            raise DownloadError(*disk_sentence(error, folder)) from error
-        by_disk[disk] = (folder, by_disk.get(disk, (folder, 0))[1] + num_bytes)
-    for folder, num_bytes in by_disk.values():
-        free = shutil.disk_usage(folder).free
+        disk, free = _disk_of(folder)
+        _, before, _ = by_disk.get(disk, (folder, 0, 0))
+        by_disk[disk] = (folder, before + num_bytes, free)
+    for folder, num_bytes, free in by_disk.values():
         if num_bytes and free < num_bytes + margin_bytes:
             raise DownloadError(
                 f"{_size(num_bytes + margin_bytes)} needed, {_size(free)} free on this disk.",
                 f"Free some space on the disk of {folder}; what has arrived is kept.",
             )
+
+
+def _disk_of(folder: Path) -> tuple[int, int]:
+    """(a number of the disk that ``folder`` is on, its free bytes)."""
+    try:
+        return folder.stat().st_dev, shutil.disk_usage(folder).free
+    except OSError as error:
+        raise DownloadError(*disk_sentence(error, folder)) from error
 
 
 def hash_file(
@@ -166,6 +171,12 @@ class _Download:
             self._move()
         except DownloadCancelledError as error:
             raise self._paused() from error
+        except FileNotFoundError as error:
+            raise DownloadError(
+                f"{self.target.name} was removed while it was being downloaded.", "Try again."
+            ) from error
+        except OSError as error:
+            raise DownloadError(*disk_sentence(error, self.target)) from error
         return self.target
 
     def _paused(self) -> DownloadCancelledError:
@@ -209,11 +220,7 @@ class _Download:
     def _verify(self) -> None:
         if self.sha256 is None:
             return
-        try:
-            digest = self._hash(self.part)
-        except FileNotFoundError as error:
-            raise self._removed() from error
-        if digest != self.sha256:
+        if self._hash(self.part) != self.sha256:
             raise _WrongContentError
 
     def _hash(self, path: Path) -> str:
@@ -223,16 +230,13 @@ class _Download:
     def _move(self) -> None:
         try:
             move_into_place(self.part, self.target)
-        except FileNotFoundError as error:
-            raise self._removed() from error
+        except FileNotFoundError:
+            raise
         except OSError as error:
             raise DownloadError(
                 f"{self.target.name} is complete but could not be moved: {error.strerror or error}.",
                 "Close the program that uses the file and try again; nothing is downloaded twice.",
             ) from error
-
-    def _removed(self) -> DownloadError:
-        return DownloadError(f"{self.target.name} was removed while it was being downloaded.", "Try again.")
 
     def _fill_part(self) -> None:
         """Requests, until all bytes are there or waiting no longer helps."""
@@ -264,12 +268,9 @@ class _Download:
         if not self.address:
             self.address = self.url() if callable(self.url) else self.url
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
-        try:
-            with open_reply(self.client, self.address, headers, self.cancel) as reply:
-                begin = self._begin_of(reply, start)
-                self._write(reply, begin)
-        except OSError as error:
-            raise DownloadError(*disk_sentence(error, self.target)) from error
+        with open_reply(self.client, self.address, headers, self.cancel) as reply:
+            begin = self._begin_of(reply, start)
+            self._write(reply, begin)
         if self.size is not None and part_bytes(self.target) < self.size:
             raise DownloadError(f"The connection to {host_of(self.address)} broke off.", may_pass=True)
 

@@ -11,12 +11,12 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject, Signal
 
 from app.outbox import INTERVAL_S, Outbox
-from engine.errors import EngineError, MemoryLimitError
+from engine.errors import EngineBusyError, EngineError
 from engine.protocol import EngineProtocol
 from engine.types import (
     AnswerStats,
@@ -25,8 +25,10 @@ from engine.types import (
     Finished,
     GenerateRequest,
     Loaded,
+    LoadFailed,
     LoadPlan,
     LoadProgress,
+    MemoryReport,
     Unloaded,
 )
 
@@ -39,9 +41,10 @@ NO_STATS = AnswerStats(0, 0, 0, None, None, None, None)
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Replace the loaded model by the planned one."""
+    """Replace the loaded model by the planned one; ``load_id`` comes back in the events of this load."""
 
     plan: LoadPlan
+    load_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +114,40 @@ class EngineThread(QObject):
         worker = _Worker(self._commands, self.events.emit)
         try:
             worker.run(self._factory)
-        except Exception:  # the last fence: without it the window would wait for ever
+        except BaseException:  # the last fence: what gets here would otherwise be seen by nobody
             _log.exception("the engine thread ended")
-            self.events.emit((_bug(None, traceback.format_exc()),))
+            self.events.emit((_bug(traceback.format_exc()),))
+
+
+class _NoEngine:
+    """Stands in where the engine could not be made: every wish is answered with the reason."""
+
+    is_busy = False
+
+    def __init__(self, reason: str) -> None:
+        self._error = EngineBusyError(f"The engine could not start: {reason}.", "Install the program again.")
+
+    def load(self, plan: LoadPlan) -> Generator[LoadProgress | Loaded, None, None]:
+        yield LoadProgress(0.0, "engine")
+        raise self._error
+
+    def submit(self, request: GenerateRequest) -> None:
+        raise self._error
+
+    def unload(self) -> None:
+        """There is nothing to give back."""
+
+    def cancel(self, request_id: str) -> None:
+        """There is nothing to cancel."""
+
+    def abort(self) -> None:
+        """There is nothing to end."""
+
+    def step(self) -> list[Event]:
+        return []
+
+    def memory(self) -> MemoryReport:
+        return MemoryReport(0, 0, 0, 0, 0, 0, None, None, 0)
 
 
 class _Worker:
@@ -124,21 +158,26 @@ class _Worker:
         self._emit = emit
         self._outbox = Outbox()
         self._load: Generator[LoadProgress | Loaded, None, None] | None = None
+        self._load_id = 0
         self._engine: EngineProtocol
         self._next_memory = 0.0
         self._is_quitting = False
 
     def run(self, factory: Callable[[], EngineProtocol]) -> None:
-        self._engine = factory()
+        try:
+            self._engine = factory()
+        except Exception as error:
+            _log.exception("the engine could not be made")
+            self._engine = _NoEngine(str(error) or type(error).__name__)
         while not self._is_quitting:
             self._drain_commands()
             if self._load is not None:
-                self._guarded(self._continue_load, self._after_failed_load)
+                self._guarded(self._continue_load, self._after_failed_load, self._load_failed)
             elif self._engine.is_busy:
                 self._guarded(lambda: self._outbox.add(self._engine.step()), self._engine.abort)
             self._report_memory()
             self._send()
-        self._load = None
+        self._end()
 
     @property
     def _is_idle(self) -> bool:
@@ -153,27 +192,24 @@ class _Worker:
         while not self._is_quitting:
             if command is not None:
                 self._execute(command)
-            try:
-                command = self._commands.get_nowait()
-            except queue.Empty:
+            if self._commands.empty():  # only this thread takes commands out
                 return
+            command = self._commands.get()
 
     def _execute(self, command: Command) -> None:
         match command:
-            case Load(plan):
-                self._load = self._engine.load(plan)
+            case Load(plan, load_id):
+                self._drop_load()
+                self._load, self._load_id = self._engine.load(plan), load_id
             case CancelLoad():
                 if self._load is not None:
-                    self._drop_load()
-                    self._outbox.add([Unloaded()])
+                    self._unload()
             case Submit(request):
                 self._submit(request)
             case Cancel(request_id):
-                self._engine.cancel(request_id)
+                self._guarded(lambda: self._engine.cancel(request_id), self._engine.abort)
             case Unload():
-                self._drop_load()
-                self._engine.unload()
-                self._outbox.add([Unloaded()])
+                self._unload()
             case Quit():
                 self._is_quitting = True
 
@@ -184,62 +220,80 @@ class _Worker:
             self._load = None
             self._next_memory = 0.0
         if event is not None:
-            self._outbox.add([event])
+            self._outbox.add([replace(event, load_id=self._load_id)])
 
     def _drop_load(self) -> None:
         load, self._load = self._load, None
         if load is not None:
             load.close()
 
+    def _unload(self) -> None:
+        """Also after a load that was dropped before its first piece: the old model is still there then."""
+        self._drop_load()
+        self._guarded(self._engine.unload, self._engine.abort)
+        self._outbox.add([Unloaded(self._load_id)])
+
     def _submit(self, request: GenerateRequest) -> None:
         def refuse() -> None:
             self._outbox.add([Finished(request.request_id, "error", "", NO_STATS)])
 
-        self._guarded(lambda: self._engine.submit(request), refuse, request.request_id)
+        def failed(failure: Failed) -> Failed:
+            return replace(failure, request_id=request.request_id)
+
+        self._guarded(lambda: self._engine.submit(request), refuse, failed)
+
+    def _load_failed(self, failure: Failed) -> LoadFailed:
+        return LoadFailed(self._load_id, failure.kind, failure.message, failure.hint, failure.details)
 
     def _after_failed_load(self) -> None:
         self._load = None
         self._engine.unload()
 
     def _guarded(
-        self, work: Callable[[], object], clean_up: Callable[[], None], request_id: str | None = None
+        self,
+        work: Callable[[], object],
+        clean_up: Callable[[], None],
+        as_event: Callable[[Failed], Event] = lambda failure: failure,
     ) -> None:
         """Run ``work``; what it raises becomes an event, then ``clean_up`` runs, and the thread goes on."""
         try:
             work()
-        except Exception as error:
-            self._outbox.add([_failure(error, request_id)])
+        except BaseException as error:  # a panic of a Rust library is no Exception
+            self._outbox.add([as_event(_failure(error))])
         else:
             return
-        clean_up()  # here the exception is gone, and with it the frames that held tensors
+        try:
+            clean_up()  # here the first exception is gone, and with it the frames that held tensors
+        except BaseException:
+            _log.exception("cleaning up after a failure failed")
 
     def _report_memory(self) -> None:
         now = time.perf_counter()
         if now >= self._next_memory:
-            self._outbox.add([self._engine.memory()])
             self._next_memory = now + (IDLE_MEMORY_INTERVAL_S if self._is_idle else MEMORY_INTERVAL_S)
+            self._guarded(lambda: self._outbox.add([self._engine.memory()]), lambda: None)
 
     def _send(self) -> None:
         now = time.perf_counter()
         if self._outbox.is_due(now) or (self._is_idle and self._outbox.is_due(now + INTERVAL_S)):
             self._emit(self._outbox.take(now))
 
+    def _end(self) -> None:
+        """End all answers with their texts and send what is left: nothing that was written gets lost."""
+        self._drop_load()
+        self._guarded(self._engine.unload, self._engine.abort)
+        self._guarded(lambda: self._outbox.add(self._engine.step()), lambda: None)
+        self._emit(self._outbox.take(time.perf_counter()))
 
-def _failure(error: Exception, request_id: str | None) -> Failed:
+
+def _failure(error: BaseException) -> Failed:
     """What the window is told of an exception that is being handled."""
-    if _is_out_of_memory(error):
-        error = MemoryLimitError("Out of memory.", "Choose a smaller format or a shorter context.")
     if isinstance(error, EngineError):
-        return Failed(request_id, error.kind, error.message, error.hint)
+        return Failed(None, error.kind, error.message, error.hint)
     _log.exception("an engine call failed")
-    return _bug(request_id, traceback.format_exc())
+    return _bug(traceback.format_exc())
 
 
-def _bug(request_id: str | None, details: str) -> Failed:
+def _bug(details: str) -> Failed:
     message = "Something went wrong inside the engine."
-    return Failed(request_id, "bug", message, "The answer so far is kept.", details)
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """torch raises a plain RuntimeError where the system gives no memory."""
-    return isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error)
+    return Failed(None, "bug", message, "The answer so far is kept.", details)

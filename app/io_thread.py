@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject, Qt, Signal
 
@@ -19,7 +19,6 @@ from engine.types import Failed
 DATABASE = "database"
 DOWNLOAD = "download"
 
-P = ParamSpec("P")
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
@@ -76,7 +75,9 @@ class _Lane:
     def _do(self, job: _Job) -> None:
         try:
             result = job.work()
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a library's panic is no Exception, and must not end the lane
             failed = _failed(error)
             if job.on_error is not None:
                 self._post(job.on_error, failed)
@@ -85,7 +86,7 @@ class _Lane:
             self._post(job.on_done, result)
 
 
-def _failed(error: Exception) -> Failed:
+def _failed(error: BaseException) -> Failed:
     """A value for the window: no live exception leaves the thread, its frames would hold everything."""
     if isinstance(error, EngineError):
         _log.info("%s: %s", error.kind, type(error).__name__)

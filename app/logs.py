@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import threading
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -16,6 +17,7 @@ _KEPT_FILES = 3
 _FORMAT = "%(asctime)s %(levelname)s %(name)s [%(threadName)s] %(message)s"
 _LOGIN = re.compile(r"(?<=://)[^/\s@]+@")
 _OWN = ("app", "engine", "ui")
+_log = logging.getLogger(__name__)
 
 
 class _Formatter(logging.Formatter):
@@ -35,8 +37,21 @@ class _QuietHandler(RotatingFileHandler):
         self.stream = None  # opened again with the next line
 
 
+class _ThreadHook:
+    """Logs what ended a thread; ``before`` is what was called until now, and again after ``stop``."""
+
+    def __init__(self) -> None:
+        self.before = threading.excepthook
+
+    def __call__(self, ended: threading.ExceptHookArgs) -> None:
+        if ended.exc_value is None or isinstance(ended.exc_value, SystemExit):
+            return
+        name = ended.thread.name if ended.thread is not None else "unknown"
+        _log.error("the thread %s ended", name, exc_info=ended.exc_value)
+
+
 def start(level: int = logging.INFO) -> Path | None:
-    """Write warnings of libraries and everything from ``level`` of our own to the log file.
+    """Write warnings of libraries, everything from ``level`` of our own, and what ends a thread, to a file.
 
     Returns the file, None where no file can be opened. A second call replaces the first.
     """
@@ -53,11 +68,14 @@ def start(level: int = logging.INFO) -> Path | None:
     root.addHandler(handler)
     for name in _OWN:
         logging.getLogger(name).setLevel(level)
+    threading.excepthook = _ThreadHook()
     return path
 
 
 def stop() -> None:
     """Close the log file."""
+    if isinstance(threading.excepthook, _ThreadHook):
+        threading.excepthook = threading.excepthook.before
     root = logging.getLogger()
     for handler in [each for each in root.handlers if isinstance(each, _QuietHandler)]:
         root.removeHandler(handler)

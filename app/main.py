@@ -62,19 +62,19 @@ def start(program: Program, wish: LoadSpec | None) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """The window until it closes. Ends the process itself: a library's thread must not keep it alive."""
-    from app.cli import load_spec
+    from app.cli import changes, load_spec
 
     logs.start()
     application = QApplication([sys.argv[0]])
     application.setApplicationName("Decodeck")
     application.setDesktopFileName("decodeck")
     wish = load_spec(arguments, getattr(arguments, "model", ""))
-    program = build(application, tuple(getattr(arguments, "set", ())), wish)
+    program = build(application, changes(arguments), wish)
     _catch_exceptions(program.window)
     _close_on_signals(program.window, application)
     # Queued: a window that closes before the loop has begun must end it too.
     program.window.closing.connect(lambda: QTimer.singleShot(0, application.quit))
-    application.commitDataRequest.connect(lambda _: program.controller.chats.flush())
+    application.commitDataRequest.connect(lambda _: program.controller.chats.answers.save_all())
     start(program, wish)
     application.exec()
     program.window.hide()

@@ -6,8 +6,10 @@ Owns the state of the model chip and the wish that the dock edits. Knows no chat
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
@@ -17,13 +19,14 @@ from app.io_thread import IoThread
 from app.preferences import Preferences
 from app.starter_download import StarterDownload
 from engine.errors import EngineError, WishError
-from engine.fit.plan import plan
-from engine.hardware.probe import probe
+from engine.fit.plan import default_context, plan, resolve_format
+from engine.hardware.probe import physical_cores, probe
 from engine.models.spec import read_spec, scan_folder
 from engine.types import (
     Failed,
     Hardware,
     Loaded,
+    LoadFailed,
     LoadPlan,
     LoadProgress,
     LoadSpec,
@@ -42,6 +45,8 @@ from ui.values import (
 )
 
 _log = logging.getLogger(__name__)
+FILES_LANE = "files"
+T = TypeVar("T")
 
 
 class ModelDesk(QObject):
@@ -60,6 +65,9 @@ class ModelDesk(QObject):
         self._hardware: Hardware | None = None
         self._loaded: LoadPlan | None = None
         self._loading: LoadPlan | None = None
+        self._load_id = 0
+        self._is_known = False  # whether there is a model to begin with
+        self._is_applying = False  # the running load came from the dock, its settings are kept
         self._waiting: LoadPlan | None = None  # applied when the answer ends
         self._previous: LoadPlan | None = None  # goes back in if the wished one fails
         self._wish: LoadSpec | None = None
@@ -88,8 +96,8 @@ class ModelDesk(QObject):
 
     def start(self, path: str | None) -> None:
         """Look at the machine, then load ``path``, else the last model, else an installed starter."""
-        self._io.submit(probe, on_done=self._on_probed, on_error=self._on_error)
-        self._io.submit(self._startup_model, path, on_done=self._on_startup_model, on_error=self._on_error)
+        self._files(probe, on_done=self._on_probed, on_error=self._on_error)
+        self._files(self._startup_model, path, on_done=self._on_startup_model, on_error=self._on_error)
 
     def stop(self) -> None:
         """Let a running download end; its part is kept."""
@@ -98,7 +106,12 @@ class ModelDesk(QObject):
     def choose(self, path: str) -> None:
         """Read the header of ``path`` off this thread, then load it."""
         self._window.clear_notice()
-        self._io.submit(read_spec, path, on_done=self._on_spec, on_error=self._on_spec_error)
+        self._files(
+            read_spec,
+            path,
+            on_done=self._on_spec,
+            on_error=lambda failed: self._on_spec_error(path, failed),
+        )
 
     def set_answering(self, is_answering: bool) -> None:
         """Tell whether an answer is running; a waiting load begins when it ends."""
@@ -111,18 +124,22 @@ class ModelDesk(QObject):
     def handle(self, event: object) -> bool:
         """Take an event that concerns the model; False for others."""
         match event:
+            case Loaded() | LoadFailed() | LoadProgress() | Unloaded() if event.load_id != self._load_id:
+                pass  # of a load that was replaced meanwhile
             case Loaded():
                 self._on_loaded(event)
-            case Failed(request_id=None) if self._loading is not None:
+            case LoadFailed():
                 self._on_load_failed(event)
-            case MemoryReport():
-                self._memory = event
-                self._show_memory()
             case LoadProgress():
                 self._on_load_progress(event.fraction)
             case Unloaded():
                 self._loaded = self._loading = None
                 self.refresh()
+            case MemoryReport():
+                self._memory = event
+                self._show_memory()
+                if not self.is_answering:  # what is free changes, and with it the verdict
+                    self._show_tuning()
             case _:
                 return False
         return True
@@ -132,8 +149,9 @@ class ModelDesk(QObject):
         self._window.set_chip(self._chip())
         self._show_tuning()
         self._show_memory()
-        is_first_start = self._loaded is None and self._loading is None and not self._failed_name
-        self._window.show_first_start(is_first_start)
+        if self._is_known:  # before that, a returning user must not see the welcome flash by
+            has_model = self._loaded is not None or self._loading is not None
+            self._window.show_first_start(not has_model and not self._failed_name)
         self._show_status()
 
     # The user's wishes
@@ -163,12 +181,13 @@ class ModelDesk(QObject):
     def _on_apply(self) -> None:
         if self._loaded is None or self._wish is None or self._hardware is None:
             return
+        self._is_applying = True
         self._previous = self._loaded
         self._load(self._loaded.model, self._wish)
 
     def _on_picker_opened(self) -> None:
         folder = str(paths.models_dir())
-        self._io.submit(scan_folder, folder, on_done=self._on_scanned, on_error=self._on_error)
+        self._files(scan_folder, folder, on_done=self._on_scanned, on_error=self._on_error)
 
     def _on_scanned(self, found: list[tuple[str, ModelSpec | EngineError]]) -> None:
         loaded = self._loaded.model.path if self._loaded else ""
@@ -193,31 +212,28 @@ class ModelDesk(QObject):
         if path is not None:
             self.choose(path)
             return
+        self._is_known = True
         self._download.offer()
         self.refresh()
 
     def _on_spec(self, spec: ModelSpec) -> None:
-        preferences = self._preferences.value
-        is_last = preferences.last_model == spec.path
-        wish = LoadSpec(
-            spec.path,
-            format=preferences.format if is_last else "auto",
-            context=preferences.context if is_last else None,
-        )
+        self._is_known, self._is_applying = True, False
         self._previous = self._loaded
-        self._load(spec, replace(self._preferences.overrides(wish), path=spec.path))
+        self._load(spec, self._preferences.wish_for(spec.path))
 
-    def _on_spec_error(self, failed: Failed) -> None:
+    def _on_spec_error(self, path: str, failed: Failed) -> None:
+        """The name in the title, the reason below: paths are long."""
         choose = NoticeAction(CHOOSE_FILE, "Choose another file")
-        self._window.show_notice(
-            NoticeView("warning", failed.message, failed.hint, (choose,), failed.details)
-        )
+        reason = failed.message.removeprefix(f"{path}: ")
+        text = f"{reason[:1].upper()}{reason[1:]} {failed.hint}".strip()
+        title = f"{Path(path).name} cannot be used."
+        self._window.show_notice(NoticeView("warning", title, text, (choose,), failed.details))
         if self._loaded is None and self._loading is None:
             self._on_startup_model(None)
 
     def _load(self, spec: ModelSpec, wish: LoadSpec) -> None:
         """Plan and begin, now or when the running answer ends; say so where it cannot work."""
-        hardware = self._hardware or Hardware("", 1, None, None)
+        hardware = self._live_hardware() or Hardware("", physical_cores(), None, None)
         try:
             made = plan(spec, hardware, wish, self._held_bytes())
         except WishError as error:
@@ -234,8 +250,10 @@ class ModelDesk(QObject):
 
     def _begin(self, made: LoadPlan) -> None:
         self._loading, self._percent, self._failed_name = made, 0, ""
+        self._is_known = True
         self._wish = made.wish
-        self._engine.post(Load(made))
+        self._load_id += 1
+        self._engine.post(Load(made, self._load_id))
         self.refresh()
 
     def _on_load_progress(self, fraction: float) -> None:
@@ -250,12 +268,22 @@ class ModelDesk(QObject):
     def _on_loaded(self, event: Loaded) -> None:
         self._loaded, self._loading, self._previous = event.plan, None, None
         made, self._load_s = event.plan, event.seconds
-        self._wish = replace(made.wish, format=made.format, context=made.context)
-        self._preferences.change(last_model=made.model.path, format=made.format, context=made.context)
+        if self._wish == made.wish:  # else the user has chosen something new meanwhile
+            self._wish = replace(made.wish, format=made.format, context=made.context)
+        self._keep_choice(made)
+        if event.warnings:
+            self._window.show_notice(NoticeView("warning", made.model.name, " ".join(event.warnings)))
         self.refresh()
         self.ready.emit()
 
-    def _on_load_failed(self, failed: Failed) -> None:
+    def _keep_choice(self, made: LoadPlan) -> None:
+        """Save the model, and its settings where they were chosen in the window."""
+        if self._is_applying:
+            self._preferences.change(last_model=made.model.path, format=made.format, context=made.context)
+        elif self._preferences.value.last_model != made.model.path:
+            self._preferences.change(last_model=made.model.path, format="auto", context=None)
+
+    def _on_load_failed(self, failed: LoadFailed) -> None:
         wanted, previous = self._loading, self._previous
         self._loading = self._loaded = self._previous = None
         assert wanted is not None
@@ -280,6 +308,10 @@ class ModelDesk(QObject):
         """Stop loading; nothing is loaded then."""
         if self._loading is not None:
             self._engine.post(CancelLoad())
+
+    def _files(self, function: Callable[..., T], *args: object, **callbacks: Any) -> None:
+        """Reading headers may take long on a slow disk: it has a lane of its own, apart from the chats."""
+        self._io.submit(function, *args, lane=FILES_LANE, **callbacks)
 
     def _held_bytes(self) -> int:
         """What the loaded model gives back when it is replaced."""
@@ -313,15 +345,15 @@ class ModelDesk(QObject):
         self._window.set_status(view)
 
     def _show_tuning(self) -> None:
-        loaded = self._loaded or self._loading
-        if loaded is None or self._wish is None or self._hardware is None:
+        loaded, hardware = self._loaded or self._loading, self._live_hardware()
+        if loaded is None or self._wish is None or hardware is None:
             self._window.set_tuning(None)
             return
         try:
             view = readouts.tuning_view(
                 loaded,
                 self._wish,
-                self._live_hardware(),
+                hardware,
                 self._held_bytes(),
                 *self._apply_state(),
                 self._load_s,
@@ -338,13 +370,13 @@ class ModelDesk(QObject):
             return "waiting", None
         loaded, wish = self._loaded, self._wish
         assert loaded is not None and wish is not None
-        is_same = (wish.format, wish.context) == (loaded.format, loaded.context)
+        context = wish.context or default_context(loaded.model)
+        is_same = (resolve_format(loaded.model, wish.format), context) == (loaded.format, loaded.context)
         return ("hidden", None) if is_same else ("ready", None)
 
-    def _live_hardware(self) -> Hardware:
-        """The machine with the memory that is free now."""
-        assert self._hardware is not None
-        if self._memory is None or self._memory.ram_free_bytes is None:
+    def _live_hardware(self) -> Hardware | None:
+        """The machine with the memory that is free now; None while nothing is known of it."""
+        if self._hardware is None or self._memory is None or self._memory.ram_free_bytes is None:
             return self._hardware
         return replace(self._hardware, ram_free_bytes=self._memory.ram_free_bytes)
 
@@ -363,10 +395,13 @@ class ModelDesk(QObject):
         return max(0, wanted.bytes.total - wanted.bytes.overhead - held)
 
     def _wished_plan(self) -> LoadPlan | None:
-        if self._loaded is None or self._wish is None or self._apply_state()[0] == "hidden":
+        hardware = self._live_hardware()
+        if self._loaded is None or self._wish is None or hardware is None:
+            return None
+        if self._apply_state()[0] == "hidden":
             return None
         try:
-            return plan(self._loaded.model, self._live_hardware(), self._wish, self._held_bytes())
+            return plan(self._loaded.model, hardware, self._wish, self._held_bytes())
         except EngineError:
             return None
 

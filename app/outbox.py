@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from engine.types import Chunk, Event, LoadProgress, MemoryReport, Prefilled, StepStats
+from engine.types import Chunk, Event, Finished, LoadProgress, MemoryReport, Prefilled, StepStats
 
 INTERVAL_S = 1 / 15
 
@@ -55,6 +55,8 @@ class Outbox:
                 return False
             self._started.add(event.request_id)
             return True
+        if isinstance(event, Finished):
+            self._started.discard(event.request_id)
         return not isinstance(event, StepStats | Prefilled | MemoryReport | LoadProgress)
 
     def _add_after_superseding(self, event: Event) -> None:

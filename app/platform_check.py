@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -37,6 +38,8 @@ def check() -> None:
         _load(plugin)
     if name == "xcb":
         _check_display()
+    elif name == "wayland":
+        _check_wayland()
 
 
 def platform_name() -> str:
@@ -76,6 +79,24 @@ def _load(plugin: Path) -> None:
         raise missing_library(str(error)) from None
 
 
+def _check_wayland() -> None:
+    """Connect to the compositor's socket as Qt will; it aborts where that fails."""
+    name = os.environ.get("WAYLAND_DISPLAY") or "wayland-0"
+    path = Path(os.environ.get("XDG_RUNTIME_DIR", "/nowhere")) / name
+    with socket.socket(socket.AF_UNIX) as compositor:
+        try:
+            compositor.connect(str(path))
+        except OSError:
+            raise _no_display(f"the display {name} does not answer") from None
+
+
+def _no_display(what: str) -> PlatformError:
+    return PlatformError(
+        f"The window cannot open: {what}.",
+        "Start decodeck in a graphical session, or use decodeck chat in this terminal.",
+    )
+
+
 def _check_display() -> None:
     """Connect to the X server as Qt will; it aborts where that fails."""
     xcb = ctypes.CDLL("libxcb.so.1")
@@ -88,7 +109,4 @@ def _check_display() -> None:
     if has_error:
         display = os.environ.get("DISPLAY")
         what = f"the display {display} does not answer" if display else "there is no display"
-        raise PlatformError(
-            f"The window cannot open: {what}.",
-            "Start decodeck in a graphical session, or use decodeck chat in this terminal.",
-        )
+        raise _no_display(what)

@@ -24,11 +24,11 @@ class Preferences:
         io: IoThread,
         for_this_run: Sequence[str] = (),
         wish: LoadSpec | None = None,
-        on_error: Callable[[Failed], None] | None = None,
     ) -> None:
         self._io = io
         self._wish = wish
-        self._on_error = on_error
+        self._first = wish
+        self.on_error: Callable[[Failed], None] | None = None  # told when settings could not be saved
         self._saved, self.notice = settings.load()
         self._for_this_run = tuple(for_this_run)
         self.value = self._changed(self._saved)
@@ -37,18 +37,21 @@ class Preferences:
         """Set settings by name and save them on the I/O thread."""
         self._saved = replace(self._saved, **values)  # type: ignore[arg-type]  # names are checked by replace
         self.value = self._changed(self._saved)
-        self._io.submit(settings.save, self._saved, on_error=self._on_error)
+        self._io.submit(settings.save, self._saved, on_error=self.on_error)
 
-    def overrides(self, wish: LoadSpec) -> LoadSpec:
-        """``wish`` with what the command line asked for; that holds for the first load alone."""
-        given, self._wish = self._wish, None
-        if given is None:
-            return wish
-        return replace(
-            given,
-            format=wish.format if given.format == "auto" else given.format,
-            context=given.context or wish.context,
+    def wish_for(self, path: str) -> LoadSpec:
+        """What to load ``path`` with: the saved choices for the model that was used last, else the plan's.
+
+        Of the command line, format and context hold for the first load, the rest for the whole run.
+        """
+        is_last = self.value.last_model == path
+        given, self._first = self._first, None
+        wish = self._wish or LoadSpec(path)
+        format = (
+            given.format if given and given.format != "auto" else self.value.format if is_last else "auto"
         )
+        context = given.context if given and given.context else self.value.context if is_last else None
+        return replace(wish, path=path, format=format, context=context)
 
     def _changed(self, saved: Settings) -> Settings:
         for change in self._for_this_run:

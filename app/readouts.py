@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.fit.bytes import layer_bits
-from engine.fit.plan import plan
+from engine.fit.plan import plan, training_sentence
 from engine.types import AnswerStats, Hardware, LoadPlan, LoadSpec, MemoryReport, ModelSpec, StepStats
 from ui import numbers
 from ui.numbers import NBSP
@@ -174,9 +174,10 @@ def verdict_view(made: LoadPlan) -> VerdictView:
     if made.free_bytes is not None:
         spare = made.free_bytes - need
         title += f" · {_gb(abs(spare))} {'spare' if spare >= 0 else 'short'}"
-    warnings = [reason for reason in made.reasons if "trained" in reason]
     detail = f"Weights {_gb(made.bytes.weights)}, KV cache {_gb(made.bytes.kv_reserved)}"
-    return VerdictView(made.verdict, title, " ".join(warnings) or detail)
+    return VerdictView(
+        made.verdict, title, training_sentence(made.model) if made.exceeds_training else detail
+    )
 
 
 def _gb(num_bytes: int | None) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from app.conversation import Turn
-from engine.types import Failed, StepStats
+from app.conversation import Conversation, Turn
+from engine.types import Failed
 from ui.values import MessageView
 
 # How an answer ended, in the words of the engine and of the transcript.
@@ -16,22 +16,34 @@ STATUS = {"stop": "done", "length": "length", "context": "context", "cancelled":
 class RunningAnswer:
     """An answer that is being written; its turn's id is the request's id."""
 
-    chat_id: str
+    conversation: Conversation
     turn_id: str
     question_id: str
     begun_s: float
+    saved_s: float
+    shown_s: float = 0.0
     parts: list[str] = field(default_factory=list)
+    prompt_tokens: int = 0
     note: str = ""
     failure: Failed | None = None
-    saved_s: float = 0.0
-    shown_s: float = 0.0
-    speed: StepStats | None = None
+    is_submitted: bool = False
+    is_stopped: bool = False  # by the user, maybe before the engine has heard of it
+    has_speed: bool = False
+
+    @property
+    def chat_id(self) -> str:
+        return self.conversation.chat_id
 
     @property
     def text(self) -> str:
+        """What is written so far; joined once, not with every piece."""
         if len(self.parts) > 1:
             self.parts = ["".join(self.parts)]
         return self.parts[0] if self.parts else ""
+
+    def turn(self) -> Turn:
+        """The answer's turn with the text written so far."""
+        return self.conversation.update(self.turn_id, content=self.text)
 
 
 def message_view(

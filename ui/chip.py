@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ui import theme
 from ui.controls import ThemedButton
-from ui.label import plain_tooltip
+from ui.label import key_text, plain_tooltip
 from ui.painting import Run, centred_baseline, draw_runs, rounded, runs_width, with_alpha
 from ui.values import ChipView, ModelState
 
@@ -20,7 +20,6 @@ _LEFT = 30.0  # of the words, after the dot
 _RIGHT = 38.0  # for the arrow
 _PROGRESS = {ModelState.LOADING: "Loading", ModelState.DOWNLOADING: "Downloading"}
 _WORDS = {
-    ModelState.NO_MODEL: "Ctrl M",
     ModelState.READY: "Ready",
     ModelState.GENERATING: "Generating",
     ModelState.FAILED: "Could not load",
@@ -70,17 +69,17 @@ class ModelChip(ThemedButton):
         """The state in words, with its percentage."""
         verb = _PROGRESS.get(self._view.state)
         if verb is None:
-            return _WORDS[self._view.state]
+            return _WORDS.get(self._view.state) or key_text("Ctrl+M").replace("+", " ")
         return verb if self._view.percent is None else f"{verb} {self._view.percent}%"
 
     def _describe(self) -> None:
         if self._view.state is ModelState.NO_MODEL:
             self.setAccessibleName("No model. Press to choose one")
-            self.setToolTip("Choose a model (Ctrl+M)")
+            self.setToolTip(f"Choose a model ({key_text('Ctrl+M')})")
             return
         what = ", ".join(part for part in (self._view.name, self._view.detail) if part)
         self.setAccessibleName(f"Model {what}, {self.state_words}. Press to change")
-        self.setToolTip(plain_tooltip(f"Change the model (Ctrl+M): {what}"))
+        self.setToolTip(plain_tooltip(f"Change the model ({key_text('Ctrl+M')}): {what}"))
 
     def _parts(self, width: float | None = None) -> _Parts:
         """The words that fit into ``width``, or all of them."""

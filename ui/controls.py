@@ -123,6 +123,8 @@ class Button(ThemedButton):
             return colors.text1
         if not self.isEnabled():
             return colors.text3
+        if self._role == "ghost" and not self.is_hovered:
+            return colors.text2
         return colors.accent_ink if self._role == "primary" else colors.text1
 
     def _ground(self) -> tuple[QColor | None, QColor | None]:

@@ -43,8 +43,8 @@ def nice_scale(value: float) -> float:
 class Dial(Gauge):
     """The dial. States: waiting (dash), live (accent arc), last value (grey arc).
 
-    The scale changes at most once while an answer is written, when its first steps are over; a speed beyond it
-    fills the ring and is still written in full. Digits change at most four times a second.
+    The scale changes at most once while an answer is written, when its first steps are over; a speed beyond
+    it fills the ring and is still written in full. Digits change at most four times a second.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -188,7 +188,8 @@ class Dial(Gauge):
                 metrics = QFontMetricsF(font)
                 wide, high = metrics.horizontalAdvance(text), metrics.capHeight()
                 middle = _point(share, _label_radius(share, wide, high))
-                draw_runs(painter, middle.x() - wide / 2, middle.y() + high / 2, [Run(text, font, colors.text3)])
+                run = Run(text, font, colors.text3)
+                draw_runs(painter, middle.x() - wide / 2, middle.y() + high / 2, [run])
 
     def _small_ticks(self) -> int:
         quarter = self._scale / 4

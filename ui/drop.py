@@ -24,6 +24,7 @@ from ui.painting import with_alpha
 from ui.values import NoticeAction, NoticeView
 
 WEIGHT_ENDINGS = (".gguf", ".safetensors", ".safetensors.index.json")
+_STATUS_PX = 24  # the status bar stays readable below the overlay's card
 MAX_NAMES = 3  # refused names that are listed; the rest is counted
 
 
@@ -144,12 +145,12 @@ class DropOverlay(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.fillRect(self.rect(), with_alpha(colors.bg0, 0.6))
-        ground = with_alpha(colors.bad_soft if self._is_refused else colors.accent_soft, 0.96)
+        ground = colors.bad_soft if self._is_refused else colors.accent_soft
         pen = QPen(colors.bad if self._is_refused else colors.accent, 2)
         pen.setDashPattern([5, 3.5])
         painter.setPen(pen)
         painter.setBrush(ground)
-        painter.drawRoundedRect(QRectF(self.rect()).adjusted(16, 16, -16, -16), 12, 12)
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(16, 16, -16, -16 - _STATUS_PX), 12, 12)
 
 
 class DropTarget(QObject):

@@ -31,6 +31,7 @@ class LatencyLine(Gauge):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setToolTip("Time of each decode step. Band: the middle half. Amber: off the scale")
         self._steps: deque[float] = deque(maxlen=NUM_STEPS)
+        self._sorted: list[float] = []  # those that are no gap
         self._reference_ms: float | None = None
 
     @property
@@ -48,15 +49,13 @@ class LatencyLine(Gauge):
         if is_new_answer:
             self._steps.clear()
         self._steps.extend(value if math.isfinite(value) and value >= 0 else math.nan for value in step_ms)
-        self._follow_median()
         if step_ms or is_new_answer:
+            self._sorted = sorted(value for value in self._steps if not math.isnan(value))
+            self._follow_median()
             self.mark_changed()
 
-    def _finite(self) -> list[float]:
-        return sorted(value for value in self._steps if not math.isnan(value))
-
     def _follow_median(self) -> None:
-        values = self._finite()
+        values = self._sorted
         if not values:
             self._reference_ms = None
             return
@@ -66,7 +65,7 @@ class LatencyLine(Gauge):
             self._reference_ms = now
 
     def sentence(self) -> str:
-        values = self._finite()
+        values = self._sorted
         if not values:
             return "Starts with the first answer"
         slowest = numbers.milliseconds(values[-1])
@@ -79,7 +78,7 @@ class LatencyLine(Gauge):
         colors = theme.palette()
         font = theme.font("micro")
         draw_runs(painter, 0, 13, [Run("Latency per token", font, colors.text2)])
-        values = self._finite()
+        values = self._sorted
         if not values:
             draw_runs_right(painter, self.span, 13, [Run("starts with the first answer", font, colors.text2)])
             painter.setPen(dashed_pen(colors.track, 1))
@@ -110,12 +109,13 @@ class LatencyLine(Gauge):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setPen(QPen(colors.accent, 1.4, j=Qt.PenJoinStyle.RoundJoin))
         part = QPolygonF()
+        across = self._x(1)
         for index, value in enumerate(self._steps):
             if math.isnan(value):
                 painter.drawPolyline(part)
                 part = QPolygonF()
             else:
-                part.append(QPointF(self._x(index), self._y(value)))
+                part.append(QPointF(index * across, self._y(value)))
         painter.drawPolyline(part)
         limit = (self._reference_ms or 1.0) * _HIGH
         for index, value in enumerate(self._steps):

@@ -26,6 +26,13 @@ def values_of(view: MemoryView) -> tuple[int, ...]:
     return (view.weights, view.kv_used, view.kv_reserved, view.working, view.other, view.free)
 
 
+def _shown(view: MemoryView) -> tuple[object, ...]:
+    """What a change must touch to be seen: hundredths of a GB; memory is never quite still."""
+    values = (view.total or 0, *values_of(view), view.pending)
+    hundredths = [round(value / 10_000_000) for value in values]
+    return (view.label, view.total is None, *hundredths, *(value > 0 for value in values))
+
+
 def part_widths(parts: Sequence[int], total: int, width: float) -> list[float]:
     """Widths of ``parts`` on a bar of ``width`` for ``total`` bytes; what is there has at least 3 px.
 
@@ -58,7 +65,7 @@ class MemoryBar(Gauge):
 
     def set_view(self, view: MemoryView) -> None:
         """Show ``view`` with the next tick of the clock."""
-        if view == self._view:
+        if _shown(view) == _shown(self._view):
             return
         self._view = view
         self.setAccessibleName(f"Memory, {view.label}")

@@ -52,6 +52,7 @@ class MessageItems:
             self._unread = ""
             self._add_bubbles(view)
         self._num_done = len(self.items)
+        self.has_moved_caret = True  # whether the piece before those that ``refresh`` made has lost the caret
         self._own(0)
 
     def _own(self, first: int) -> None:
@@ -99,6 +100,7 @@ class MessageItems:
     def refresh(self) -> int:
         """Read on, build the open end again; the index of the first piece that is new."""
         first = self._num_done
+        self.has_moved_caret = first > 0 and self.items[first - 1] is self._caret
         del self.items[first:]
         if self._caret:
             self._caret.has_caret = False

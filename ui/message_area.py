@@ -149,7 +149,7 @@ class MessageArea(QAbstractScrollArea):
     def _replace(self, message: MessageItems, first: int, count: int) -> None:
         """Pieces of a message from ``first`` on, ``count`` in the column, are now those in its ``items``."""
         start = message.start + first
-        self._dirty = min(self._dirty, max(0, start - 1))  # the piece before may lose its caret
+        self._dirty = min(self._dirty, max(0, start - message.has_moved_caret))
         new = message.items[first:]
         self.flow.splice(start, count, new)
         self.selection.spliced(start, count, len(new))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from PySide6.QtCore import QMimeData, QPointF, Qt, Signal
 from PySide6.QtGui import (
     QFocusEvent,
-    QFontMetricsF,
     QInputMethodEvent,
     QKeyEvent,
     QPainter,
@@ -42,6 +41,7 @@ class MessageEdit(QTextEdit):
         self.setTabChangesFocus(True)
         self.setFont(theme.font("body"))
         self.setCursorWidth(2)
+        self.verticalScrollBar().rangeChanged.connect(self._keep_width)
         self.setAccessibleName("Message")
         self.document().setDocumentMargin(0)
         self.document().documentLayout().documentSizeChanged.connect(self._on_size_changed)
@@ -49,6 +49,7 @@ class MessageEdit(QTextEdit):
         theme.notifier().changed.connect(self._on_theme_changed)
         self._set_line_height()
         self._on_theme_changed()
+        self._keep_width()
 
     def text(self) -> str:
         """What was typed, lines ended by ``\\n``."""
@@ -90,6 +91,12 @@ class MessageEdit(QTextEdit):
         if height != self._height:
             self._height = height
             self.text_height_changed.emit()
+
+    def _keep_width(self) -> None:
+        """Lines are as wide with the scroll bar as without it: its room stays free."""
+        room = 0 if self.verticalScrollBar().maximum() else self.verticalScrollBar().sizeHint().width()
+        if self.viewportMargins().right() != room:
+            self.setViewportMargins(0, 0, room, 0)
 
     def _on_theme_changed(self) -> None:
         colors = theme.palette()
@@ -139,6 +146,8 @@ class MessageEdit(QTextEdit):
             painter = QPainter(self.viewport())
             painter.setFont(self.font())
             painter.setPen(theme.palette().text3)
-            metrics = QFontMetricsF(self.font())
-            baseline = (LINE_PX - metrics.height()) / 2 + metrics.ascent()
-            painter.drawText(QPointF(3, baseline), visible(self.placeholderText()))
+            layout = self.document().firstBlock().layout()
+            line = layout.lineAt(0)
+            baseline = layout.position().y() + line.y() + line.ascent()
+            left = float(self.cursorWidth())  # beside the caret, not under it
+            painter.drawText(QPointF(left, baseline), visible(self.placeholderText()))

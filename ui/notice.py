@@ -69,6 +69,7 @@ class NoticeBar(Card):
         is_line = not view.text and not view.details  # one line: "Chat deleted" and its Undo
         way = QBoxLayout.Direction.LeftToRight if is_line else QBoxLayout.Direction.TopToBottom
         self._column.setDirection(way)
+        self._row.setContentsMargins(14, 8, 8, 8 if is_line else 12)
         self._fill_buttons(view)
         self.setAccessibleDescription(f"{view.title} {view.text}".strip())
         self.show()
@@ -126,7 +127,7 @@ class NoticeBar(Card):
         return details
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout(self)
+        row = self._row = QHBoxLayout(self)
         row.setContentsMargins(14, 8, 8, 8)
         row.setSpacing(12)
         icon = QVBoxLayout()

@@ -125,6 +125,8 @@ class Sidebar(QWidget):
     def set_chats(self, rows: Sequence[ChatRow], current_id: str | None) -> None:
         """Show these chats, newest first; ``current_id`` is the one in the transcript."""
         self.list.set_rows(rows, current_id)
+        if not rows and self.list.hasFocus():  # the last chat was deleted: the keyboard stays here
+            self._new_chat.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.list.setVisible(bool(rows))
         self._empty.setVisible(not rows)
 

@@ -25,7 +25,7 @@ from ui import palette as palettes
 from ui.palette import Palette
 
 CLOCK_MS = 100
-_IDLE_TICKS = 25  # the clock stops after these without a change; long enough for the last spoken sentence
+_IDLE_TICKS = 12  # the clock stops after these without a change: the last spoken sentence took up to 10
 MOTION_FAST_MS = 120  # hover, popups
 MOTION_PANEL_MS = 180  # panels
 
@@ -242,7 +242,7 @@ class Clock(QTimer):
         self.timeout.connect(self._on_tick)
 
     def wake(self) -> None:
-        """Something changed: tick for the next two seconds at least."""
+        """Something changed: tick for the next second at least."""
         self._idle_ticks = 0
         if not self.isActive():
             self.start()

@@ -9,6 +9,7 @@ from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
     QContextMenuEvent,
+    QFocusEvent,
     QGuiApplication,
     QHelpEvent,
     QKeyEvent,
@@ -22,6 +23,7 @@ from PySide6.QtWidgets import QApplication, QMenu, QToolTip, QWidget
 from ui import theme
 from ui.blocks import Item, Look
 from ui.code_block import BAR, COPY, CodeItem
+from ui.gauge import is_keyboard_focus
 from ui.label import plain_tooltip
 from ui.marks import COPY_MESSAGE
 from ui.message import OPEN_STATES
@@ -57,6 +59,7 @@ class Transcript(MessageArea):
         self._is_selecting = False
         self._drag: tuple[Sideways, float, int] | None = None
         self._double_click_s = 0.0
+        self._has_ring = False
         self._done_timer = single_shot(self, self._on_copied_over)
 
     # Copying
@@ -217,9 +220,13 @@ class Transcript(MessageArea):
         self.viewport().update()
 
     def _paint_over(self, painter: QPainter) -> None:
-        if self.hasFocus() and 0 <= self._current < len(self._messages):
+        if not self.hasFocus():
+            return
+        if 0 <= self._current < len(self._messages):
             ring = self._message_rect(self._current).adjusted(-12, -8, 12, 8)
             theme.draw_focus_ring(painter, ring, 8)
+        elif self._has_ring:
+            theme.draw_focus_ring(painter, self.viewport().rect().adjusted(2, 2, -2, -2), 8)
 
     # Qt
 
@@ -315,6 +322,15 @@ class Transcript(MessageArea):
             super().keyPressEvent(event)
         else:
             event.ignore()  # the window's shortcuts, and letters that go to the composer
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        self._has_ring = is_keyboard_focus(event, self._has_ring)
+        super().focusInEvent(event)
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.viewport().update()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         item, _, link = self._touch(QPointF(event.pos()))

@@ -22,7 +22,7 @@ from ui.context_bar import ContextBar
 from ui.context_slider import ContextSlider
 from ui.controls import Button, IconButton
 from ui.gauge import Gauge
-from ui.label import Label
+from ui.label import Label, key_text
 from ui.memory_bar import MemoryBar
 from ui.segmented import Choice, Segmented
 from ui.speed_panel import SpeedPanel
@@ -163,7 +163,7 @@ class TuningDock(QWidget):
     def _make_header(self) -> QWidget:
         header = QWidget()
         header.setFixedHeight(_HEADER)
-        close = IconButton("panel-right", "Close Tuning (Ctrl+T)")
+        close = IconButton("panel-right", f"Close Tuning ({key_text('Ctrl+T')})")
         close.clicked.connect(self.close_clicked)
         row = QHBoxLayout(header)
         row.setContentsMargins(_SIDE - 1, 0, 10, 0)

@@ -18,7 +18,7 @@ PENALTY_WINDOW = 256  # tokens back; a penalty on a whole long chat would end up
 
 def penalize(logits: Tensor, ids: Iterable[int], penalty: float) -> Tensor:
     """Make tokens that were used less likely: logits [vocab] divided (or, when negative, multiplied) by
-    ``penalty``, once per distinct token (CTRL, arXiv 1909.05858). Returns a new tensor.
+    ``penalty``, once per distinct token (CTRL, arXiv 1909.05858). ``logits`` is not changed.
     """
     used = sorted({token for token in ids if 0 <= token < logits.shape[0]})
     if penalty == 1.0 or not used:
@@ -28,42 +28,42 @@ def penalize(logits: Tensor, ids: Iterable[int], penalty: float) -> Tensor:
     return logits.index_put((index,), torch.where(scores > 0, scores / penalty, scores * penalty))
 
 
-def keep_top_k(logits: Tensor, k: int) -> Tensor:
-    """Exclude all but the ``k`` best; 0 or less is off."""
-    if k <= 0 or k >= logits.shape[0]:
-        return logits
-    worst_kept = logits.topk(k).values[-1]
-    return logits.masked_fill(logits < worst_kept, -math.inf)
+def candidates(logits: Tensor, params: SamplingParams) -> tuple[Tensor, Tensor]:
+    """Ids and probabilities, best first, of the tokens that survive temperature, top-k, top-p and min-p, in
+    that order; at least one. Greedy leaves the best token alone.
+
+    With top-k only the k best are ever ordered: sorting a whole vocabulary costs as much as a third of a
+    small model's step.
+    """
+    if params.temperature <= 0:
+        best = logits.argmax(dim=0, keepdim=True)
+        return best, torch.ones(1)
+    k = params.top_k if 0 < params.top_k < logits.shape[0] else logits.shape[0]
+    values, ids = logits.topk(k)
+    probabilities = ((values - values[0]) / max(params.temperature, 1e-6)).softmax(-1)
+    count = min(count_top_p(probabilities, params.top_p), count_min_p(probabilities, params.min_p))
+    return ids[:count], probabilities[:count] / probabilities[:count].sum()
 
 
-def keep_top_p(logits: Tensor, p: float) -> Tensor:
-    """Keep the fewest best tokens whose probability adds up to ``p`` (arXiv 1904.09751); at least one."""
+def count_top_p(probabilities: Tensor, p: float) -> int:
+    """How many of the descending ``probabilities`` reach ``p`` together (arXiv 1904.09751); at least one."""
     if p >= 1.0:
-        return logits
-    ordered, order = logits.sort(descending=True)
-    probabilities = ordered.softmax(-1)
+        return probabilities.shape[0]
     before = probabilities.cumsum(-1) - probabilities
-    excluded = before > p if p > 0 else before >= 0
-    excluded[0] = False
-    return logits.index_fill(0, order[excluded], -math.inf)
+    return max(1, int((before < p).sum()))
 
 
-def keep_min_p(logits: Tensor, min_p: float) -> Tensor:
-    """Exclude tokens less likely than ``min_p`` times the best one (arXiv 2407.01082)."""
+def count_min_p(probabilities: Tensor, min_p: float) -> int:
+    """How many of the descending ``probabilities`` reach ``min_p`` times the first (arXiv 2407.01082)."""
     if min_p <= 0.0:
-        return logits
-    threshold = logits.max() + math.log(min(min_p, 1.0))
-    return logits.masked_fill(logits < threshold, -math.inf)
+        return probabilities.shape[0]
+    return max(1, int((probabilities >= min_p * probabilities[0]).sum()))
 
 
 def distribution(logits: Tensor, params: SamplingParams) -> Tensor:
-    """Probabilities [vocab] after temperature, top-k, top-p and min-p. Greedy puts all on the best token."""
-    shifted = logits - logits.max()
-    if params.temperature <= 0:
-        return torch.nn.functional.one_hot(shifted.argmax(), logits.shape[0]).float()
-    scaled = shifted / max(params.temperature, 1e-6)
-    kept = keep_min_p(keep_top_p(keep_top_k(scaled, params.top_k), params.top_p), params.min_p)
-    return kept.softmax(-1)
+    """The same as probabilities [vocab], zero for what was excluded."""
+    ids, probabilities = candidates(logits, params)
+    return torch.zeros(logits.shape[0]).index_put((ids,), probabilities)
 
 
 class Sampler:
@@ -89,5 +89,5 @@ class Sampler:
             logits = penalize(logits, recent, self.params.repeat_penalty)
         if self.params.temperature <= 0:
             return int(logits.argmax())
-        probabilities = distribution(logits, self.params)
-        return int(torch.multinomial(probabilities, 1, generator=self._generator))
+        ids, probabilities = candidates(logits, self.params)
+        return int(ids[torch.multinomial(probabilities, 1, generator=self._generator)])

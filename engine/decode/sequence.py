@@ -134,7 +134,6 @@ class Sequence:
         return StepStats(
             self.request.request_id,
             meter.generated_tokens,
-            self.slot.cache.length,
             meter.decode_tps,
             meter.recent_tps,
             meter.ttft_s,

@@ -83,6 +83,11 @@ def default_context(spec: ModelSpec) -> int:
     return min(spec.trained_context, DEFAULT_CONTEXT)
 
 
+def training_sentence(spec: ModelSpec) -> str:
+    """Said where a context is longer than what the model was trained for."""
+    return f"The model was trained for {spec.trained_context:,} tokens."
+
+
 def _context(spec: ModelSpec, context: int | None) -> int:
     if context is None:
         return default_context(spec)
@@ -120,7 +125,7 @@ def _verdict(
 ) -> tuple[str, tuple[str, ...]]:
     reasons = []
     if context > spec.trained_context:
-        reasons.append(f"The model was trained for {spec.trained_context:,} tokens.")
+        reasons.append(training_sentence(spec))
     if free is None:
         return "tight", ("Free memory is unknown.", *reasons)
     spare = free - (parts.total - parts.overhead)

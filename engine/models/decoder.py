@@ -17,6 +17,8 @@ from engine.kv.cache import ContiguousCache, KVCache
 from engine.quant.linear import Linear
 from engine.types import ModelSpec, RopeSpec
 
+_TABLE_ROWS = 4096
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -30,8 +32,10 @@ class Segment:
 class Runner(Protocol):
     """What the engine asks of a model, whoever computes it."""
 
-    can_trim: bool
-    can_batch: bool
+    @property
+    def kernels(self) -> str:
+        """Names of the kernels that run the linear layers."""
+        ...
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache for one sequence of at most ``capacity`` tokens."""
@@ -101,9 +105,13 @@ def rope_frequencies(rope: RopeSpec, dim: int) -> Tensor:
 
 
 def rope_table(frequencies: Tensor, context: int) -> Tensor:
-    """Unit rotations e^{i·position·frequency}, complex64 [context, dim / 2]."""
-    angles = torch.outer(torch.arange(context, dtype=torch.float64), frequencies.double())
-    return torch.polar(torch.ones_like(angles), angles).to(torch.complex64)
+    """Unit rotations e^{i·position·frequency}, complex64 [context, dim / 2], from angles in float64."""
+    table = torch.empty(context, frequencies.shape[0], dtype=torch.complex64)
+    for start in range(0, context, _TABLE_ROWS):  # in strips: the angles of a long context are large
+        positions = torch.arange(start, min(start + _TABLE_ROWS, context), dtype=torch.float64)
+        angles = torch.outer(positions, frequencies.double())
+        table[start : start + _TABLE_ROWS] = torch.polar(torch.ones_like(angles), angles)
+    return table
 
 
 class Decoder:
@@ -112,9 +120,6 @@ class Decoder:
     The residual stream is float32 in every format; products run in ``dtype``. Query and key rows are in the
     interleaved order (pairs side by side), so that a rotation is one complex product.
     """
-
-    can_trim = True
-    can_batch = True
 
     def __init__(
         self, spec: ModelSpec, weights: Weights, context: int, dtype: torch.dtype, kv_dtype: torch.dtype

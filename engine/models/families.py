@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.errors import UnsupportedModelError
-from engine.models.fields import printable
+from engine.foreign import printable
 from engine.types import ModelSpec
 
 

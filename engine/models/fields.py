@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from engine.errors import ModelFileError
+from engine.errors import ModelFileError, UnsupportedModelError
+from engine.foreign import printable, shown
 
 MOST_INTEGER = 1 << 31
 """No count or size in a model's description reaches this."""
 
 MOST_FACTOR = 1 << 16
 """The largest believable factor of stretching a context."""
+
+Feature = tuple[str, tuple[object, ...], str]
+"""A field whose feature the decoder lacks, the values that switch it off, and what the feature is called."""
 
 _BITS_MARK = re.compile(r"[-._ ](I?Q\d\w*|BF16|F16|F32|FP16|FP32)$", re.IGNORECASE)
 
@@ -95,6 +99,16 @@ class Fields:
             raise self.error(name, "is missing" if value is None else f"is {shown(value)}, not text")
         return value
 
+    def refuse(self, features: Iterable[Feature]) -> None:
+        """Raise UnsupportedModelError where one of these features is switched on."""
+        for name, neutral, title in features:
+            value = self.get(name)
+            if value is not None and value not in neutral:
+                raise UnsupportedModelError(
+                    f"{self.source}: the model uses {title} ({name} = {shown(value)}),"
+                    " which is not supported."
+                )
+
 
 def display_name(path: str) -> str:
     """A model's name for the screen: its file or folder, without the mark of its bits, on one short line.
@@ -103,9 +117,8 @@ def display_name(path: str) -> str:
     """
     place = Path(path)
     name = place.stem if place.suffix.lower() == ".gguf" else _folder_name(place.resolve())
-    name = " ".join("".join(c if c.isprintable() else " " for c in name).split())
-    name = _BITS_MARK.sub("", name).strip() or name
-    return name if len(name) <= 120 else name[:119] + "…"
+    name = printable(name, 512)  # no file system has longer names
+    return printable(_BITS_MARK.sub("", name).strip() or name, 120)
 
 
 def _folder_name(folder: Path) -> str:
@@ -113,17 +126,3 @@ def _folder_name(folder: Path) -> str:
     if folder.parent.name == "snapshots":
         return folder.parent.parent.name.rpartition("--")[2]
     return folder.name
-
-
-def printable(text: str, most: int = 80) -> str:
-    """Foreign text as a short piece of a message: one line, no control characters."""
-    line = "".join(c if c.isprintable() else "?" for c in text[: most + 1])
-    return line if len(line) <= most else line[: most - 1] + "…"
-
-
-def shown(value: object) -> str:
-    """A foreign value as one short line of a message."""
-    if isinstance(value, int) and value.bit_length() > 200:
-        return "an enormous number"
-    text = repr(value) if not isinstance(value, list | dict) else f"a {type(value).__name__}"
-    return text if len(text) <= 60 else text[:59] + "…"

@@ -6,15 +6,15 @@ Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 
 from __future__ import annotations
 
-import itertools
 import struct
 import sys
 from array import array
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from engine.errors import ModelFileError, UnsupportedModelError
+from engine.foreign import shown
+from engine.models.layout import check_layout, damaged
 from engine.models.signature import HEAD_BYTES, open_regular, refusal
 from engine.quant import formats
 from engine.types import TensorInfo
@@ -22,7 +22,6 @@ from engine.types import TensorInfo
 Scalar = bool | int | float | str
 Value = Scalar | list[bool] | list[int] | list[float] | list[str]
 
-_DAMAGED = "The file is damaged or incomplete: download it again."
 _PIECE_BYTES = 1 << 20
 _STRING, _ARRAY, _BOOL = 8, 9, 7
 # value type → (struct letter, bytes); 7 is bool, 8 string, 9 array
@@ -97,7 +96,7 @@ class _Reader:
     # -- bytes -----------------------------------------------------------------------------------
 
     def _fail(self, reason: str) -> ModelFileError:
-        return ModelFileError(f"{self._path}: {reason}", _DAMAGED)
+        return damaged(self._path, reason)
 
     def _need(self, count: int, field: str) -> None:
         """Make `count` more bytes lie in the window; a claim is compared with the file before any read."""
@@ -107,14 +106,14 @@ class _Reader:
         position = self._base + self._at
         if count > self._file_bytes - position:
             short = position + count - self._file_bytes
-            raise self._fail(f"the file ends inside its header, at {field}: {short:,} bytes are missing.")
+            raise self._fail(f"the file ends inside its header, at {field}: {short:,} bytes are missing")
         if position + count > self._limits.header_bytes:
-            raise self._fail(f"the header is larger than {self._limits.header_bytes:,} bytes, at {field}.")
+            raise self._fail(f"the header is larger than {self._limits.header_bytes:,} bytes, at {field}")
         rest = self._window[self._at :]
         more = self._file.read(max(missing, _PIECE_BYTES))
         self._window, self._base, self._at = rest + more, position, 0
         if len(self._window) < count:
-            raise self._fail(f"the file became shorter while it was read, at {field}.")
+            raise self._fail(f"the file became shorter while it was read, at {field}")
 
     def _u32(self, field: str) -> int:
         self._need(4, field)
@@ -132,7 +131,7 @@ class _Reader:
         """A string: its length in 8 bytes, then that many bytes."""
         length = self._u64(f"the length of {field}")
         if length > limit:
-            raise self._fail(f"{field} claims {length:,} bytes; at most {limit:,} are allowed.")
+            raise self._fail(f"{field} claims {length:,} bytes; at most {limit:,} are allowed")
         self._need(length, field)
         start = self._at
         self._at = start + length
@@ -143,9 +142,9 @@ class _Reader:
         try:
             name = raw.decode("utf-8")
         except UnicodeDecodeError:
-            raise self._fail(f"{field} is not valid UTF-8: {raw[:40]!r}.") from None
+            raise self._fail(f"{field} is not valid UTF-8: {raw[:40]!r}") from None
         if not name:
-            raise self._fail(f"{field} is empty.")
+            raise self._fail(f"{field} is empty")
         return name
 
     # -- the fixed part ---------------------------------------------------------------------------
@@ -178,10 +177,10 @@ class _Reader:
         if count * least_bytes > room:
             raise self._fail(
                 f"the {field} is {count:,}, more than a file of {self._file_bytes:,} bytes can hold;"
-                " it is damaged or cut off."
+                " it is damaged or cut off"
             )
         if count > limit:
-            raise self._fail(f"the {field} is {count:,}; at most {limit:,} are allowed.")
+            raise self._fail(f"the {field} is {count:,}; at most {limit:,} are allowed")
         return count
 
     # -- metadata ---------------------------------------------------------------------------------
@@ -191,9 +190,9 @@ class _Reader:
         for index in range(num_keys):
             key = self._name(f"metadata key {index}")
             if key in metadata:
-                raise self._fail(f"the metadata key {_shown(key)} appears twice.")
-            value_type = self._u32(f"the type of {_shown(key)}")
-            field = f"the value of {_shown(key)}"
+                raise self._fail(f"the metadata key {shown(key)} appears twice")
+            value_type = self._u32(f"the type of {shown(key)}")
+            field = f"the value of {shown(key)}"
             is_array = value_type == _ARRAY
             metadata[key] = self._read_array(field) if is_array else self._read_scalar(value_type, field)
         return metadata
@@ -207,9 +206,9 @@ class _Reader:
     def _read_array(self, field: str) -> Value:
         element_type = self._u32(f"the element type of {field}")
         if element_type == _ARRAY:
-            raise self._fail(f"{field} is an array of arrays, which no model uses.")
+            raise self._fail(f"{field} is an array of arrays, which no model uses")
         if element_type != _STRING and element_type not in _NUMBERS:
-            raise self._fail(f"{field} has the unknown element type {element_type}.")
+            raise self._fail(f"{field} has the unknown element type {element_type}")
         least_bytes = 8 if element_type == _STRING else struct.calcsize("<" + _NUMBERS[element_type])
         count = self._read_count(f"number of elements in {field}", least_bytes, self._elements_left)
         self._elements_left -= count
@@ -220,7 +219,7 @@ class _Reader:
     def _read_numbers(self, value_type: int, count: int, field: str) -> list[bool] | list[int] | list[float]:
         letter = _NUMBERS.get(value_type)
         if letter is None:
-            raise self._fail(f"{field} has the unknown type {value_type}.")
+            raise self._fail(f"{field} has the unknown type {value_type}")
         numbers = array(letter)
         size = count * numbers.itemsize
         self._need(size, field)
@@ -232,7 +231,7 @@ class _Reader:
         if value_type != _BOOL:
             return values
         if any(value > 1 for value in values):
-            raise self._fail(f"{field} is a bool that is neither 0 nor 1.")
+            raise self._fail(f"{field} is a bool that is neither 0 nor 1")
         return [value == 1 for value in values]
 
     def _read_strings(self, count: int, field: str) -> list[str]:
@@ -262,32 +261,31 @@ class _Reader:
         most = self._limits.alignment
         if isinstance(value, int) and 8 <= value <= most and value & (value - 1) == 0:
             return value
-        shown = f"{value!r}"[:40]
-        raise self._fail(f"general.alignment is {shown}; it must be a power of two from 8 to {most:,}.")
+        raise self._fail(f"general.alignment is {shown(value)}; it must be a power of two from 8 to {most:,}")
 
     # -- tensors ----------------------------------------------------------------------------------
 
     def _read_tensor_layout(self, index: int) -> tuple[str, tuple[int, ...], str, int, int]:
         """(name, shape in torch order, type, offset from the data's start, bytes) of one tensor."""
         name = self._name(f"the name of tensor {index}")
-        shown = f"tensor {_shown(name)}"
-        num_dims = self._u32(f"the number of dimensions of {shown}")
+        title = f"tensor {shown(name)}"
+        num_dims = self._u32(f"the number of dimensions of {title}")
         if num_dims > 4:
-            raise self._fail(f"{shown} claims {num_dims:,} dimensions; a GGUF tensor has at most 4.")
-        sizes = tuple(self._u64(f"the sizes of {shown}") for _ in range(num_dims))
-        type_id = self._u32(f"the type of {shown}")
-        offset = self._u64(f"the offset of {shown}")
+            raise self._fail(f"{title} claims {num_dims:,} dimensions; a GGUF tensor has at most 4")
+        sizes = tuple(self._u64(f"the sizes of {title}") for _ in range(num_dims))
+        type_id = self._u32(f"the type of {title}")
+        offset = self._u64(f"the offset of {title}")
         tensor_type = formats.by_ggml_id(type_id)
         if tensor_type is None:
             raise UnsupportedModelError(
-                f"{self._path}: {shown} has the type {formats.ggml_name(type_id)}, which is not supported.",
+                f"{self._path}: {title} has the type {formats.ggml_name(type_id)}, which is not supported.",
                 "Choose another quantization of this model, such as Q4_K_M or Q8_0.",
             )
         shape = sizes[::-1]
         try:
             nbytes = formats.nbytes(tensor_type.name, shape)
         except ValueError as error:
-            raise self._fail(f"{shown} has an impossible shape: {error}.") from None
+            raise self._fail(f"{title} has an impossible shape: {error}") from None
         return name, shape, tensor_type.name, offset, nbytes
 
     def _place(
@@ -302,33 +300,10 @@ class _Reader:
         names: set[str] = set()
         for name, shape, type_name, offset, nbytes in layouts:
             if name in names:
-                raise self._fail(f"tensor {_shown(name)} appears twice.")
+                raise self._fail(f"tensor {shown(name)} appears twice")
             if offset % alignment:
-                raise self._fail(
-                    f"tensor {_shown(name)} starts at {offset:,}, not a multiple of {alignment}."
-                )
+                raise self._fail(f"tensor {shown(name)} starts at {offset:,}, not a multiple of {alignment}")
             names.add(name)
             tensors.append(TensorInfo(name, shape, type_name, file_index, data_offset + offset, nbytes))
-        check_layout(tensors, self._file_bytes, self._fail)
+        check_layout(self._path, tensors, self._file_bytes)
         return tuple(tensors)
-
-
-def check_layout(
-    tensors: Iterable[TensorInfo], file_bytes: int, fail: Callable[[str], ModelFileError]
-) -> None:
-    """Raise `fail(reason)` where tensors overlap, or end after the file's end (then naming the first)."""
-    ordered = sorted(tensors, key=lambda tensor: (tensor.offset, tensor.nbytes))
-    for before, after in itertools.pairwise(ordered):
-        if before.offset + before.nbytes > after.offset:
-            raise fail(f"tensors {_shown(before.name)} and {_shown(after.name)} overlap.")
-    if not ordered:
-        return
-    short = max(tensor.offset + tensor.nbytes for tensor in ordered) - file_bytes
-    if short > 0:
-        first = next(tensor for tensor in ordered if tensor.offset + tensor.nbytes > file_bytes)
-        raise fail(f"the file is {short:,} bytes short: tensor {_shown(first.name)} is cut off.")
-
-
-def _shown(name: str) -> str:
-    """A name from the file as one short line of a message."""
-    return repr(name if len(name) <= 80 else name[:79] + "…")

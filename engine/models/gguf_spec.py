@@ -6,12 +6,12 @@ Knows names and meanings of keys, not the byte layout. Standard library only.
 from __future__ import annotations
 
 from engine.errors import ModelFileError, UnsupportedModelError
+from engine.foreign import shown
 from engine.models import families, gguf
-from engine.models.fields import MOST_FACTOR, Fields, display_name, shown
+from engine.models.fields import MOST_FACTOR, Feature, Fields, display_name
 from engine.types import ModelSpec, RopeSpec
 
-# Keys whose feature the decoder lacks, each with the value that switches it off.
-_NEUTRAL: tuple[tuple[str, tuple[object, ...], str], ...] = (
+_LACKED: tuple[Feature, ...] = (
     ("expert_count", (0, 1), "a mixture of experts"),
     ("attention.causal", (True,), "attention that looks ahead"),
     ("attention.scale", (0, 0.0), "a scale of attention"),
@@ -38,7 +38,7 @@ def from_header(path: str, header: gguf.GgufHeader) -> ModelSpec:
     if families.find("gguf", architecture) is None:
         raise families.unsupported(path, architecture)
     fields = Fields(path, header.metadata, f"{architecture}.")
-    _refuse_options(fields)
+    fields.refuse(_LACKED)
     heads = fields.integer("attention.head_count")
     hidden = fields.integer("embedding_length")
     stored = {tensor.name: tensor for tensor in header.tensors}
@@ -89,15 +89,6 @@ def _refuse_parts(general: Fields, header: gguf.GgufHeader) -> None:
             f"{general.source}: the file holds no weights, only a description or vocabulary.",
             "Choose the model's main file.",
         )
-
-
-def _refuse_options(fields: Fields) -> None:
-    for name, neutral, title in _NEUTRAL:
-        value = fields.get(name)
-        if value is not None and value not in neutral:
-            raise UnsupportedModelError(
-                f"{fields.source}: the model uses {title} ({name} = {shown(value)}), which is not supported."
-            )
 
 
 def _head_dim(fields: Fields, hidden: int, heads: int) -> int:

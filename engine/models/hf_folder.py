@@ -10,30 +10,34 @@ import json
 from pathlib import Path
 
 from engine.errors import EngineError, ModelFileError, UnsafeModelError, UnsupportedModelError
+from engine.foreign import printable, shown
 from engine.models import safetensors_header
 from engine.models.signature import open_regular
 from engine.types import TensorInfo
 
-MOST_JSON_BYTES = 1 << 25
+MOST_JSON_BYTES = 1 << 25  # 32 MiB: an index of the largest models has about 2
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
 _SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _AGAIN = "Download the model again; complete files are kept."
 
 
-def read_json(path: Path) -> dict[str, object]:
-    """A JSON object from a file of at most 32 MiB. Raises ModelFileError naming the file."""
+def read_json(path: Path, most_bytes: int = MOST_JSON_BYTES) -> dict[str, object]:
+    """A JSON object from a file of at most `most_bytes`. Raises ModelFileError naming the file."""
     file, size = open_regular(str(path))
     with file:
-        if size > MOST_JSON_BYTES:
+        if size > most_bytes:
             raise ModelFileError(f"{path}: {size:,} bytes are far too many for this file.")
-        raw = file.read(MOST_JSON_BYTES)
+        try:
+            raw = file.read(most_bytes)
+        except OSError as error:
+            raise ModelFileError(f"{path}: cannot be read ({error.strerror or error}).") from None
     if not raw.strip():
         raise ModelFileError(f"{path}: the file is empty.", _AGAIN)
     try:
         value = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        reason = "too deeply nested" if isinstance(error, RecursionError) else str(error)[:120]
+        reason = "too deeply nested" if isinstance(error, RecursionError) else printable(str(error), 120)
         raise ModelFileError(f"{path}: this is not valid JSON ({reason}).", _AGAIN) from None
     if not isinstance(value, dict):
         raise ModelFileError(f"{path}: this is not a JSON object.", _AGAIN)
@@ -96,7 +100,7 @@ def _read_shards(folder: Path, names: set[str]) -> tuple[tuple[str, ...], tuple[
     shards = set()
     for file in weight_map.values():
         if not isinstance(file, str) or not file or file != Path(file).name or "\\" in file:
-            raise ModelFileError(f"{index_path}: {str(file)[:80]!r} is not the name of a file beside it.")
+            raise ModelFileError(f"{index_path}: {shown(file)} is not the name of a file beside it.")
         if not file.endswith(".safetensors"):
             raise pickle_refusal(str(folder / file))
         shards.add(file)
@@ -110,7 +114,7 @@ def _read_shards(folder: Path, names: set[str]) -> tuple[tuple[str, ...], tuple[
     lost = [(name, file) for name, file in weight_map.items() if name not in found]
     if lost:
         name, file = lost[0]
-        raise ModelFileError(f"{folder / str(file)}: tensor {name[:80]!r} is not in this file.", _AGAIN)
+        raise ModelFileError(f"{folder / str(file)}: tensor {shown(name)} is not in this file.", _AGAIN)
     return tuple(str(folder / shard) for shard in ordered), tuple(tensors)
 
 

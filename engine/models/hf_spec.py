@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from engine.errors import ModelFileError, UnsafeModelError, UnsupportedModelError
+from engine.foreign import printable, shown
 from engine.models import families
 from engine.models.families import Family
-from engine.models.fields import MOST_FACTOR, MOST_INTEGER, Fields, display_name, printable, shown
+from engine.models.fields import MOST_FACTOR, MOST_INTEGER, Feature, Fields, display_name
 from engine.types import ModelSpec, RopeSpec, TensorInfo
 
-# Keys whose feature the decoder lacks, each with the values that switch it off.
-_NEUTRAL: tuple[tuple[str, tuple[object, ...], str], ...] = (
+_LACKED: tuple[Feature, ...] = (
     ("attention_bias", (False,), "biases of attention"),
     ("mlp_bias", (False,), "biases of the feed-forward part"),
     ("partial_rotary_factor", (1, 1.0), "a partial rotary embedding"),
@@ -117,12 +117,7 @@ def _refuse_options(fields: Fields, config: Mapping[str, object]) -> None:
         raise UnsupportedModelError(
             f"{fields.source}: the activation {shown(activation)} is not supported (silu is)."
         )
-    for name, neutral, title in _NEUTRAL:
-        value = fields.get(name)
-        if value is not None and value not in neutral:
-            raise UnsupportedModelError(
-                f"{fields.source}: the model uses {title} ({name} = {shown(value)}), which is not supported."
-            )
+    fields.refuse(_LACKED)
 
 
 def _is_tied(fields: Fields, config: Mapping[str, object]) -> bool:

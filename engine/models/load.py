@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import torch
 from torch import Tensor
@@ -12,15 +12,15 @@ from engine.models.checkpoint import Checkpoint
 from engine.models.decoder import Decoder, Layer, Weights
 from engine.models.families import family, tensor_names
 from engine.quant.linear import DenseLinear, Linear
-from engine.quant.packing import pack_int4, unpack_q4
+from engine.quant.packing import Int4Packer, unpack_q4
 from engine.types import LoadPlan, LoadProgress, ModelSpec
 
-_STRIP_ELEMENTS = 1 << 22  # 16 MB in float32
+_STRIP_ELEMENTS = 1 << 22
 _DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 
 def load_decoder(plan: LoadPlan, checkpoint: Checkpoint) -> Generator[LoadProgress, None, Decoder]:
-    """Read all weights; yields after every matrix. Peak memory: what is held plus one matrix in float32."""
+    """Read all weights; yields after every strip of rows. Peak memory: what is held plus one strip."""
     spec = plan.model
     names = tensor_names(spec)
     reader = _Reader(spec, checkpoint)
@@ -29,13 +29,18 @@ def load_decoder(plan: LoadPlan, checkpoint: Checkpoint) -> Generator[LoadProgre
     linears: dict[str, list[Linear]] = {}
     embedding, done = torch.empty(0), 0
     for matrix in matrices:
-        with torch.inference_mode():
-            if matrix.words == ("embedding",):
-                embedding = reader.dense(matrix)
-            else:
-                linears.setdefault(_place(matrix.words[0]), []).append(reader.linear(matrix))
+        loading = reader.int4(matrix) if matrix.held == "int4g32" else reader.dense(matrix)
+        held: Linear | None = None
+        while held is None:
+            with torch.inference_mode():
+                rows, held = next(loading)
+            yield LoadProgress(0.02 + 0.96 * (done + matrix.nbytes * rows / matrix.rows) / total, "weights")
         done += matrix.nbytes
-        yield LoadProgress(0.02 + 0.96 * done / total, "weights")
+        if matrix.words == ("embedding",):
+            assert isinstance(held, DenseLinear)
+            embedding = held.weight
+        else:
+            linears.setdefault(_place(matrix.words[0]), []).append(held)
     with torch.inference_mode():
         weights = Weights(
             embedding=embedding,
@@ -76,7 +81,7 @@ def _rope_factors(names: dict[str, str], checkpoint: Checkpoint) -> Tensor | Non
 
 
 class _Reader:
-    """Reads stacked matrices in the decoder's row order."""
+    """Reads stacked matrices in the decoder's row order, strip by strip."""
 
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
         self._spec = spec
@@ -85,38 +90,35 @@ class _Reader:
         self._tensors = {tensor.name: tensor for tensor in spec.tensors}
         self._permuted = family(spec).permuted_qk
 
-    def linear(self, matrix: HeldMatrix) -> Linear:
-        if matrix.held == "int4g32":
-            return self._int4(matrix)
-        return DenseLinear(self.dense(matrix))
-
-    def dense(self, matrix: HeldMatrix) -> Tensor:
-        """[rows, cols] in float32 or bfloat16, filled in strips so that only one strip is in float32."""
+    def dense(self, matrix: HeldMatrix) -> Iterator[tuple[int, Linear | None]]:
+        """A matrix in float32 or bfloat16: (rows read so far, the layer once it is whole)."""
         out = torch.empty(matrix.rows, matrix.cols, dtype=_DTYPES[matrix.held])
         start = 0
         for word in matrix.words:
             name = self._names[word]
             rows = self._tensors[name].shape[0]
             part = out[start : start + rows]
-            strip = max(1, _STRIP_ELEMENTS // matrix.cols)
-            for first in range(0, rows, strip):
-                last = min(first + strip, rows)
-                part[first:last] = self._checkpoint.dequantize(name, slice(first, last))
+            for strip in _strips(rows, matrix.cols):
+                part[strip] = self._checkpoint.dequantize(name, strip)
+                yield start + strip.stop, None
             if self._is_halved(word):
                 part.copy_(self._interleaved(part))
             start += rows
-        return out
+        yield start, DenseLinear(out)
 
-    def _int4(self, matrix: HeldMatrix) -> Linear:
-        values, scales = [], []
+    def int4(self, matrix: HeldMatrix) -> Iterator[tuple[int, Linear | None]]:
+        """4-bit blocks repacked: (rows read so far, the layer once it is whole)."""
+        packer = Int4Packer(matrix.rows, matrix.cols)
+        done = 0
         for word in matrix.words:
-            tensor = self._tensors[self._names[word]]
-            raw = self._checkpoint.raw(tensor.name)
-            part, scale = unpack_q4(raw, tensor.type, *tensor.shape)
             assert not self._is_halved(word), "4-bit blocks come from GGUF files, whose rows are in pairs"
-            values.append(part)
-            scales.append(scale)
-        return pack_int4(torch.cat(values), torch.cat(scales))
+            tensor = self._tensors[self._names[word]]
+            for strip in _strips(tensor.shape[0], matrix.cols):
+                raw = self._checkpoint.raw(tensor.name, strip)
+                packer.add(*unpack_q4(raw, tensor.type, strip.stop - strip.start, matrix.cols))
+                done += strip.stop - strip.start
+                yield done, None
+        yield done, packer.finish()
 
     def _is_halved(self, word: str) -> bool:
         """Whether these are query or key rows as Hugging Face keeps them: halves apart."""
@@ -127,3 +129,10 @@ class _Reader:
         dim = self._spec.head_dim
         halves = rows.view(-1, 2, dim // 2, *rows.shape[1:])  # [heads, 2, dim / 2, ...]
         return halves.transpose(1, 2).reshape(rows.shape)
+
+
+def _strips(rows: int, cols: int) -> Iterator[slice]:
+    """Rows in strips of about 4 million elements: well under 100 ms each, Cancel waits for no longer."""
+    height = max(1, _STRIP_ELEMENTS // cols)
+    for first in range(0, rows, height):
+        yield slice(first, min(first + height, rows))

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, TypeGuard
 
-from engine.errors import ModelFileError, UnsupportedModelError
+from engine.errors import UnsupportedModelError
+from engine.foreign import printable, shown
+from engine.models.layout import check_layout, damaged, in_order
 from engine.models.signature import HEAD_BYTES, is_pickle, open_regular, refusal
 from engine.quant import formats
 from engine.types import TensorInfo
 
 MOST_HEADER_BYTES = 1 << 25
 """32 MiB hold about 250,000 tensors, ten times what the largest known files have."""
-
-_DAMAGED = "The file is damaged or incomplete: download it again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,11 @@ def read(path: str, file_index: int = 0) -> SafetensorsHeader:
     entries = _parse(path, text)
     metadata = entries.pop("__metadata__", None) or {}
     if not isinstance(metadata, dict):
-        raise _damaged(path, "__metadata__ is not an object")
-    tensors = [_tensor(path, name, entry, data_offset, file_index) for name, entry in entries.items()]
-    tensors.sort(key=lambda tensor: (tensor.offset, tensor.nbytes))
+        raise damaged(path, "__metadata__ is not an object")
+    tensors = in_order(_tensor(path, name, entry, data_offset, file_index) for name, entry in entries.items())
     _check_places(path, tensors, data_offset, file_bytes)
     texts = {str(key): str(value) for key, value in metadata.items()}
     return SafetensorsHeader(texts, tuple(tensors), data_offset, file_bytes)
-
-
-def _damaged(path: str, reason: str) -> ModelFileError:
-    return ModelFileError(f"{path}: {reason}.", _DAMAGED)
 
 
 def _read_text(path: str, file: BinaryIO, file_bytes: int) -> tuple[bytes, int]:
@@ -66,15 +61,15 @@ def _read_text(path: str, file: BinaryIO, file_bytes: int) -> tuple[bytes, int]:
     if is_pickle(head) or is_other:
         raise refusal(path, head, "a safetensors file")
     if length > file_bytes - 8:
-        raise _damaged(path, f"its header claims {length:,} bytes, but the file has only {file_bytes:,}")
+        raise damaged(path, f"its header claims {length:,} bytes, but the file has only {file_bytes:,}")
     if length > MOST_HEADER_BYTES:
-        raise _damaged(path, f"its header of {length:,} bytes is beyond the limit of {MOST_HEADER_BYTES:,}")
+        raise damaged(path, f"its header of {length:,} bytes is beyond the limit of {MOST_HEADER_BYTES:,}")
     if not starts_well:
-        raise _damaged(path, "its header is not a JSON object")
+        raise damaged(path, "its header is not a JSON object")
     file.seek(8)
     text = file.read(length)
     if len(text) < length:
-        raise _damaged(path, "the file became shorter while it was read")
+        raise damaged(path, "the file became shorter while it was read")
     return text, 8 + length
 
 
@@ -89,29 +84,29 @@ def _parse(path: str, text: bytes) -> dict[str, object]:
         entries = json.loads(text.decode("utf-8"), object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
         reason = "too deeply nested" if isinstance(error, RecursionError) else str(error)
-        raise _damaged(path, f"its header is not valid JSON ({reason[:120]})") from None
+        raise damaged(path, f"its header is not valid JSON ({printable(reason, 120)})") from None
     if not isinstance(entries, dict):
-        raise _damaged(path, "its header is not a JSON object")
+        raise damaged(path, "its header is not a JSON object")
     return entries
 
 
 def _tensor(path: str, name: str, entry: object, data_offset: int, file_index: int) -> TensorInfo:
-    shown = repr(name[:80])
+    title = f"tensor {shown(name)}"
     if not isinstance(entry, dict):
-        raise _damaged(path, f"the entry of tensor {shown} is not an object")
+        raise damaged(path, f"the entry of {title} is not an object")
     type_name, shape, places = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
     if not isinstance(type_name, str) or not _are_sizes(shape) or not _are_sizes(places) or len(places) != 2:
-        raise _damaged(path, f"the entry of tensor {shown} lacks a dtype, shape or data_offsets")
+        raise damaged(path, f"the entry of {title} lacks a dtype, shape or data_offsets")
     if type_name not in formats.TENSOR_TYPES:
-        raise UnsupportedModelError(f"{path}: tensor {shown} has the unknown type {type_name[:40]!r}.")
+        raise UnsupportedModelError(f"{path}: {title} has the unknown type {shown(type_name)}.")
     begin, end = places
     try:
         # a tensor without elements is legal here, and only here
         expected = 0 if 0 in shape else formats.nbytes(type_name, shape)
     except ValueError as error:
-        raise _damaged(path, f"tensor {shown} has an impossible shape: {error}") from None
+        raise damaged(path, f"{title} has an impossible shape: {error}") from None
     if end - begin != expected:
-        raise _damaged(path, f"tensor {shown} takes {end - begin:,} bytes, but its shape needs {expected:,}")
+        raise damaged(path, f"{title} takes {end - begin:,} bytes, but its shape needs {expected:,}")
     return TensorInfo(name, tuple(shape), type_name, file_index, data_offset + begin, expected)
 
 
@@ -127,16 +122,13 @@ def _are_sizes(value: object) -> TypeGuard[list[int]]:
 
 
 def _check_places(path: str, tensors: Sequence[TensorInfo], data_offset: int, file_bytes: int) -> None:
-    """Tensors must fill the data without overlap or hole, and end with the file."""
-    end = max((tensor.offset + tensor.nbytes for tensor in tensors), default=data_offset)
+    """Tensors must fill the data from its start to the file's end: the format allows nothing between them."""
     for before, after in itertools.pairwise(tensors):
         gap = after.offset - before.offset - before.nbytes
-        if gap:
-            what = "overlap" if gap < 0 else f"leave a hole of {gap:,} bytes between them"
-            raise _damaged(path, f"tensors {before.name[:80]!r} and {after.name[:80]!r} {what}")
-    if end > file_bytes:
-        first = next(tensor for tensor in tensors if tensor.offset + tensor.nbytes > file_bytes)
-        short = end - file_bytes
-        raise _damaged(path, f"the file is {short:,} bytes short: tensor {first.name[:80]!r} is cut off")
+        if gap > 0:
+            what = f"leave a hole of {gap:,} bytes between them"
+            raise damaged(path, f"tensors {shown(before.name)} and {shown(after.name)} {what}")
+    check_layout(path, tensors, file_bytes)
+    end = max((tensor.offset + tensor.nbytes for tensor in tensors), default=data_offset)
     if end < file_bytes or (tensors and tensors[0].offset != data_offset):
-        raise _damaged(path, "the file holds bytes that belong to no tensor")
+        raise damaged(path, "the file holds bytes that belong to no tensor")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.errors import EngineError, ModelFileError, UnsupportedModelError
+from engine.foreign import shown
 from engine.models import families, gguf, gguf_spec, hf_folder, hf_spec, safetensors_header
 from engine.quant import formats
 from engine.types import ModelSpec, TensorInfo
@@ -49,18 +50,6 @@ def _read(path: str) -> ModelSpec:
             "Join the pieces in order into one .gguf file (`cat` or `copy /b`).",
         )
     return _checked(gguf_spec.from_header(path, gguf.read_header(path)))
-
-
-def type_summary(spec: ModelSpec) -> str:
-    """What the matrices are stored as, told from the tensors: "Q4_1", or a mix as "Q4_1 + Q8_0".
-
-    The type of most parameters comes first; a file's name may say something else.
-    """
-    counts: dict[str, int] = {}
-    for tensor in spec.tensors:
-        if len(tensor.shape) > 1:
-            counts[tensor.type] = counts.get(tensor.type, 0) + tensor.shape[0] * tensor.shape[1]
-    return " + ".join(sorted(counts, key=lambda name: -counts[name]))
 
 
 def scan_folder(folder: str) -> list[tuple[str, ModelSpec | EngineError]]:
@@ -186,12 +175,14 @@ def _check_tensor(spec: ModelSpec, tensor: TensorInfo, shape: tuple[int, ...]) -
 
 def _extra_refusal(spec: ModelSpec, title: str, extra: list[str]) -> UnsupportedModelError:
     """Tensors the decoder would leave out are features it lacks: an answer without them would be noise."""
-    name = extra[0][:80]
+    name = extra[0]
     if any(_EXPERTS.search(each) for each in extra):
         what = "a mixture of experts"
     elif any(each.endswith(".bias") for each in extra):
         what = "biases"
-        name = next(each for each in extra if each.endswith(".bias"))[:80]
+        name = next(each for each in extra if each.endswith(".bias"))
     else:
         what = f"tensors that the {title} architecture here does not know"
-    return UnsupportedModelError(f"{spec.path}: the model has {what} ({name!r}), which is not supported.")
+    return UnsupportedModelError(
+        f"{spec.path}: the model has {what} ({shown(name)}), which is not supported."
+    )

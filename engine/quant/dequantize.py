@@ -108,16 +108,8 @@ def _q3_k(b: Tensor) -> Tensor:
     high, quants, packed = b[:, :32], b[:, 32:96], b[:, 96:108]
     low = torch.cat((packed[:, :8] & 15, packed[:, :8] >> 4), dim=1)  # [blocks, 16]
     shifts = torch.tensor([0, 2, 4, 6], dtype=torch.uint8).view(1, 4, 1)
-    top = (
-        (
-            packed[
-                :,
-                8:,
-            ][:, None, :]
-            >> shifts
-        )
-        & 3
-    ).flatten(1)
+    upper = packed[:, 8:]  # [blocks, 4]: two more bits of four scales a byte
+    top = ((upper[:, None, :] >> shifts) & 3).flatten(1)  # [blocks, 16]
     scale = _half(b[:, 108:110]) * ((low | (top << 4)).float() - 32)
     planes = torch.arange(8, dtype=torch.uint8).view(1, 8, 1)
     is_clear = (((high[:, None, :] >> planes) & 1) ^ 1).flatten(1)  # [blocks, 256]

@@ -29,11 +29,6 @@ class TensorType:
         """Bits per element, scales included."""
         return 8 * self.block_bytes / self.block
 
-    @property
-    def is_float(self) -> bool:
-        """Whether elements are plain floats that need no unpacking."""
-        return self.name in ("F32", "F16", "BF16", "F64")
-
 
 # name: (ggml id, block, bytes of a block), from ggml-common.h and the safetensors format page
 _SUPPORTED: dict[str, tuple[int | None, int, int]] = {

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from engine.quant.linear import INT4, Int4Linear
 
+_BLOCK_ROWS = 64  # a multiple of the kernel's block of rows on every instruction set
 _SCALE_BYTES = {"Q4_0": 2, "Q4_1": 4}
 
 
@@ -29,15 +30,43 @@ def unpack_q4(raw: Tensor, tensor_type: str, rows: int, cols: int) -> tuple[Tens
     return values.view(rows, cols).to(torch.int32), torch.stack((scale, zero), dim=-1)
 
 
-def pack_int4(values: Tensor, scales_zeros: Tensor) -> Int4Linear:
-    """Pack values [rows, cols] int32 (0..15) and [rows, groups, 2] float32 for the int4 kernel."""
-    rows, cols = values.shape
-    padded = -(-rows // INT4.row_multiple) * INT4.row_multiple
-    if padded != rows:
-        values = torch.cat((values, values.new_zeros(padded - rows, cols)))
-        scales_zeros = torch.cat(
-            (scales_zeros, scales_zeros.new_zeros(padded - rows, *scales_zeros.shape[1:]))
-        )
-    packed: Tensor = torch._convert_weight_to_int4pack_for_cpu(values, 1)
-    by_group = scales_zeros.to(torch.bfloat16).transpose(0, 1).contiguous()  # [groups, rows, 2]
-    return Int4Linear(packed, by_group, rows)
+class Int4Packer:
+    """Packs a matrix [rows, cols] for the int4 kernel as its rows come in.
+
+    The kernel lays out blocks of rows one behind another, so blocks can be packed alone; rows that do not
+    fill a block wait for the next ones. Peak memory: the packed matrix and what ``add`` was given.
+    """
+
+    def __init__(self, rows: int, cols: int) -> None:
+        self._rows = rows
+        padded = -(-rows // INT4.row_multiple) * INT4.row_multiple
+        self._packed = torch.empty(padded, cols // 2, dtype=torch.uint8)
+        self._scales_zeros = torch.empty(cols // INT4.group, padded, 2, dtype=torch.bfloat16)
+        self._done = 0
+        self._values = torch.empty(0, cols, dtype=torch.int32)  # not packed yet
+
+    def add(self, values: Tensor, scales_zeros: Tensor) -> None:
+        """The next rows: values [n, cols] int32 (0..15) and [n, groups, 2] float32."""
+        start = self._done + self._values.shape[0]
+        by_group = scales_zeros.to(torch.bfloat16).transpose(0, 1)  # [groups, n, 2]
+        self._scales_zeros[:, start : start + values.shape[0]] = by_group
+        waiting = torch.cat((self._values, values)) if self._values.shape[0] else values
+        whole = waiting.shape[0] // _BLOCK_ROWS * _BLOCK_ROWS
+        self._pack(waiting[:whole])
+        self._values = waiting[whole:].clone()
+
+    def finish(self) -> Int4Linear:
+        """The layer, once all rows are in; what is missing to the kernel's multiple is zero."""
+        assert self._done + self._values.shape[0] == self._rows
+        missing = self._packed.shape[0] - self._rows
+        if missing:
+            self._values = torch.cat((self._values, self._values.new_zeros(missing, self._values.shape[1])))
+            self._scales_zeros[:, self._rows :] = 0
+        self._pack(self._values)
+        return Int4Linear(self._packed, self._scales_zeros, self._rows)
+
+    def _pack(self, values: Tensor) -> None:
+        if values.shape[0]:
+            end = self._done + values.shape[0]
+            self._packed[self._done : end] = torch._convert_weight_to_int4pack_for_cpu(values, 1)
+            self._done = end

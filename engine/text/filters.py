@@ -17,7 +17,7 @@ from jinja2.nodes import EvalContext
 from jinja2.tests import TESTS
 from jinja2.utils import pass_environment, pass_eval_context
 
-from engine.text.guarded import check_percent, check_replace, check_reverse_search, count_lines
+from engine.text.guarded import argument, check_percent, check_replace, check_reverse_search, count_lines
 from engine.text.limits import Allowance, LimitExceededError
 
 Check = Callable[[Allowance, Any, Sequence[Any], dict[str, Any]], None]
@@ -109,10 +109,6 @@ def _make_unique(current: GetAllowance) -> Callable[..., Any]:
     return unique
 
 
-def _argument(args: Sequence[Any], kwargs: dict[str, Any], index: int, name: str, default: Any) -> Any:
-    return args[index] if len(args) > index else kwargs.get(name, default)
-
-
 def _check_iterable(allowance: Allowance, value: Any, _args: Sequence[Any], _kwargs: dict[str, Any]) -> None:
     if isinstance(value, str):
         allowance.expect_items(len(value))
@@ -120,12 +116,12 @@ def _check_iterable(allowance: Allowance, value: Any, _args: Sequence[Any], _kwa
 
 def _check_sum(allowance: Allowance, value: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     _check_iterable(allowance, value, args, kwargs)
-    if not isinstance(_argument(args, kwargs, 1, "start", 0), int | float):
+    if not isinstance(argument(args, kwargs, 1, "start", 0), int | float):
         raise LimitExceededError("it sums up lists, which takes too long")  # quadratic, in one go
 
 
 def _check_indent(allowance: Allowance, value: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    width = _argument(args, kwargs, 0, "width", 4)
+    width = argument(args, kwargs, 0, "width", 4)
     if not isinstance(value, str):
         return
     lines = count_lines(value)
@@ -136,7 +132,7 @@ def _check_indent(allowance: Allowance, value: Any, args: Sequence[Any], kwargs:
 
 
 def _check_replace(allowance: Allowance, value: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    old, new = _argument(args, kwargs, 0, "old", ""), _argument(args, kwargs, 1, "new", "")
+    old, new = argument(args, kwargs, 0, "old", ""), argument(args, kwargs, 1, "new", "")
     check_replace(allowance, str(value), (str(old), str(new)), {})
 
 
@@ -146,7 +142,7 @@ def _check_long_text(allowance: Allowance, value: Any, _args: Sequence[Any], _kw
 
 
 def _check_trim(_allowance: Allowance, value: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    check_reverse_search(str(value), _argument(args, kwargs, 0, "chars", None))
+    check_reverse_search(str(value), argument(args, kwargs, 0, "chars", None))
 
 
 def _check_format(allowance: Allowance, value: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -154,14 +150,14 @@ def _check_format(allowance: Allowance, value: Any, args: Sequence[Any], kwargs:
 
 
 def _check_round(allowance: Allowance, value: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    allowance.expect_number(_argument(args, kwargs, 0, "precision", 0), _ROUND_DIGITS)
+    allowance.expect_number(argument(args, kwargs, 0, "precision", 0), _ROUND_DIGITS)
     if isinstance(value, int):
         allowance.check_int(value)
 
 
 def _check_json(allowance: Allowance, value: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    indent = _argument(args, kwargs, 1, "indent", 0) or 0
-    separators = _argument(args, kwargs, 2, "separators", None)
+    indent = argument(args, kwargs, 1, "indent", 0) or 0
+    separators = argument(args, kwargs, 2, "separators", None)
     items, text_bytes, depth = allowance.weigh(value)
     if isinstance(indent, int | str):
         size = len(indent) if isinstance(indent, str) else max(0, indent)

@@ -12,8 +12,17 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from engine.errors import TokenizerError
+from engine.foreign import shown
 from engine.models.gguf import read_header
-from engine.text.vocabulary import BYTE_LETTERS, AddedToken, Vocabulary, byte_level_bytes, end_ids, missing
+from engine.text.backend import ids_of, refusals
+from engine.text.vocabulary import (
+    BYTE_LETTERS,
+    AddedToken,
+    Vocabulary,
+    byte_level_bytes,
+    end_ids,
+    missing,
+)
 
 _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = 3, 4, 5, 6
 _NORMAL = 1
@@ -82,7 +91,7 @@ def from_metadata(metadata: dict[str, Any]) -> Vocabulary:
         vocab_size=len(tokens),
         added=added,
         control_ids=frozenset(token.id for token in added if token.control),
-        encode=lambda text, _is_first: backend.encode(text, add_special_tokens=False).ids,
+        encode=lambda text, _is_first: ids_of(backend, text),
         bytes_of=lambda token_id: _bytes_of(tokens[token_id], types[token_id]),
         bos_id=bos_id,
         bos_token="" if bos_id is None else tokens[bos_id],
@@ -101,7 +110,7 @@ def _check_kind(metadata: dict[str, Any]) -> str:
         raise missing("the file has no tokenizer")
     if model != "gpt2":
         raise TokenizerError(
-            f"The tokenizer kind {_name(model)} is not supported yet.",
+            f"The tokenizer kind {shown(model)} is not supported yet.",
             "Models with a byte-level BPE tokenizer (gpt2) run.",
         )
     pre = metadata.get("tokenizer.ggml.pre")
@@ -111,14 +120,10 @@ def _check_kind(metadata: dict[str, Any]) -> str:
     if not isinstance(name, str) or name not in _SPLITTERS:
         known = ", ".join(sorted([*_SPLITTERS, *_ALIASES]))
         raise TokenizerError(
-            f"The tokenizer splits text by an unknown rule, {_name(pre)} (tokenizer.ggml.pre).",
+            f"The tokenizer splits text by an unknown rule, {shown(pre)} (tokenizer.ggml.pre).",
             f"Known rules: {known}.",
         )
     return name
-
-
-def _name(value: object) -> str:
-    return repr(value)[:60]
 
 
 def _strings(metadata: dict[str, Any], key: str) -> list[str]:
@@ -146,7 +151,7 @@ def _token_id(metadata: dict[str, Any], key: str, num_tokens: int, warnings: lis
         return None
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < num_tokens:
         return value
-    warnings.append(f"The {key} {_name(value)} is outside the vocabulary of {num_tokens} tokens; ignored.")
+    warnings.append(f"The {key} {shown(value)} is outside the vocabulary of {num_tokens} tokens; ignored.")
     return None
 
 
@@ -165,8 +170,9 @@ def _build(
     lacking = sum(byte in _TEXT_BYTES and letter not in usable for letter, byte in BYTE_LETTERS.items())
     if lacking:
         warnings.append(f"The vocabulary lacks {lacking} of the bytes of text: some characters get lost.")
-    backend = Tokenizer(models.BPE(vocab=usable, merges=pairs, ignore_merges=pre == "llama-bpe"))
-    backend.pre_tokenizer = pre_tokenizers.Sequence(_SPLITTERS[pre]())
+    with refusals("The file's tokenizer cannot be used"):
+        backend = Tokenizer(models.BPE(vocab=usable, merges=pairs, ignore_merges=pre == "llama-bpe"))
+        backend.pre_tokenizer = pre_tokenizers.Sequence(_SPLITTERS[pre]())
     return backend
 
 

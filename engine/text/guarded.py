@@ -54,7 +54,8 @@ def call_text_method(allowance: Allowance, method: Callable[..., Any], args: Any
     return method(*args, **kwargs)
 
 
-def _argument(args: Any, kwargs: Any, index: int, name: str, default: Any) -> Any:
+def argument(args: Any, kwargs: Any, index: int, name: str, default: Any) -> Any:
+    """An argument of a call, given by place or by name."""
     return args[index] if len(args) > index else kwargs.get(name, default)
 
 
@@ -63,12 +64,12 @@ def _no_check(_allowance: Allowance, _text: str, args: Any, kwargs: Any) -> tupl
 
 
 def _check_width(allowance: Allowance, _text: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    allowance.expect_number(_argument(args, kwargs, 0, "width", 0), allowance.limits.text_bytes)
+    allowance.expect_number(argument(args, kwargs, 0, "width", 0), allowance.limits.text_bytes)
     return args, kwargs
 
 
 def _check_tabs(allowance: Allowance, text: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    size = _argument(args, kwargs, 0, "tabsize", 8)
+    size = argument(args, kwargs, 0, "tabsize", 8)
     if isinstance(size, int):
         allowance.expect_text(len(text) + text.count("\t") * max(0, size))
     return args, kwargs
@@ -76,7 +77,7 @@ def _check_tabs(allowance: Allowance, text: str, args: Any, kwargs: Any) -> tupl
 
 def check_replace(allowance: Allowance, text: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
     """Size of `text.replace(old, new)`, whatever count is given."""
-    old, new = _argument(args, kwargs, 0, "old", ""), _argument(args, kwargs, 1, "new", "")
+    old, new = argument(args, kwargs, 0, "old", ""), argument(args, kwargs, 1, "new", "")
     if isinstance(old, str) and isinstance(new, str):
         count = text.count(old) if old else len(text) + 1
         allowance.expect_text(len(text) + count * (max(0, len(new) - len(old))))
@@ -108,7 +109,7 @@ def _check_reverse(_allowance: Allowance, text: str, args: Any, kwargs: Any) -> 
 
 
 def _check_split(allowance: Allowance, text: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    sep, most = _argument(args, kwargs, 0, "sep", None), _argument(args, kwargs, 1, "maxsplit", -1)
+    sep, most = argument(args, kwargs, 0, "sep", None), argument(args, kwargs, 1, "maxsplit", -1)
     check_reverse_search(text, sep)
     if isinstance(sep, str) and sep:
         pieces = text.count(sep)

@@ -9,13 +9,24 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
 from engine.errors import ModelFileError, TokenizerError
-from engine.text.vocabulary import AddedToken, Vocabulary, byte_level_bytes, end_ids, missing
+from engine.foreign import shown
+from engine.models.hf_folder import read_json
+from engine.text import patterns
+from engine.text.backend import ids_of, refusals
+from engine.text.vocabulary import (
+    AddedToken,
+    Vocabulary,
+    byte_level_bytes,
+    end_ids,
+    missing,
+)
 
 _MAX_BYTES = 256 << 20
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -27,9 +38,11 @@ def read(folder: str) -> Vocabulary:
     path = os.path.join(folder, "tokenizer.json")
     if not os.path.isfile(path):
         raise missing("the folder has no tokenizer.json")
-    data = _read_json(path)
-    config = _read_json(os.path.join(folder, "tokenizer_config.json"), optional=True)
-    generation = _read_json(os.path.join(folder, "generation_config.json"), optional=True)
+    data = _read_json(folder, "tokenizer.json")
+    for pattern in _patterns(data):
+        patterns.check(pattern)
+    config = _read_json(folder, "tokenizer_config.json")
+    generation = _read_json(folder, "generation_config.json")
     template = _chat_template(folder, config)
     whole = _backend(data, path)  # from here on the data have the shape that they should
     added = _added_tokens(data)
@@ -54,27 +67,30 @@ def read(folder: str) -> Vocabulary:
         bos_token=bos_token,
         eos_token=eos_token,
         eos_ids=end_ids(listed, added),
-        add_bos=bos_id is not None and whole.encode("", add_special_tokens=True).ids[:1] == [bos_id],
+        add_bos=bos_id is not None and _first_id(whole) == bos_id,
         chat_template=template,
         warnings=tuple(warnings),
         strips_first_space=strips,
     )
 
 
-def _read_json(path: str, optional: bool = False) -> dict[str, Any]:
-    if optional and not os.path.isfile(path):
-        return {}
-    name = os.path.basename(path)
-    try:
-        if os.path.getsize(path) > _MAX_BYTES:
-            raise ModelFileError(f"{path} is too large to be a {name}.")
-        with open(path, encoding="utf-8") as file:
-            data = json.load(file)
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path} cannot be read: {error}.", "Download the folder again.") from None
-    if not isinstance(data, dict):
-        raise ModelFileError(f"{path} is not what a {name} should be.", "Download the folder again.")
-    return data
+def _read_json(folder: str, name: str) -> dict[str, Any]:
+    """One of the folder's JSON files; empty where it is not there."""
+    path = Path(folder, name)
+    return read_json(path, _MAX_BYTES) if path.is_file() else {}
+
+
+def _patterns(data: dict[str, Any]) -> Iterator[str]:
+    """All regular expressions that the library would run."""
+    parts = [data.get(name) for name in ("normalizer", "pre_tokenizer", "decoder")]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts += part
+        elif isinstance(part, dict):
+            parts += part.values()
+            if isinstance(pattern := part.get("Regex"), str):
+                yield pattern
 
 
 def _chat_template(folder: str, config: dict[str, Any]) -> str | None:
@@ -122,14 +138,8 @@ def _plain_data(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _backend(data: dict[str, Any], path: str) -> Tokenizer:
-    try:
+    with refusals(f"{path} holds no tokenizer that can be read", "Download the folder again."):
         return Tokenizer.from_str(json.dumps(data, ensure_ascii=False))
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # the library's own panics are no Exceptions
-        raise TokenizerError(
-            f"{path} holds no tokenizer that can be read: {str(error)[:200]}.", "Download the folder again."
-        ) from None
 
 
 def _encoder(plain: Tokenizer, data: dict[str, Any]) -> Callable[[str, bool], list[int]]:
@@ -138,10 +148,16 @@ def _encoder(plain: Tokenizer, data: dict[str, Any]) -> Callable[[str, bool], li
 
     def encode(text: str, is_first: bool) -> list[int]:
         if is_first or not marks_first:
-            return list(plain.encode(text, add_special_tokens=False).ids)
-        return list(plain.encode(_STAND_IN + text, add_special_tokens=False).ids[1:])
+            return ids_of(plain, text)
+        return ids_of(plain, _STAND_IN + text)[1:]
 
     return encode
+
+
+def _first_id(whole: Tokenizer) -> int | None:
+    """What the tokenizer puts before every text."""
+    with refusals("This model's tokenizer cannot be used"):
+        return next(iter(whole.encode("", add_special_tokens=True).ids), None)
 
 
 def _listed_ends(
@@ -155,7 +171,9 @@ def _listed_ends(
         if isinstance(token_id, int) and 0 <= token_id < vocab_size:
             ends.append(token_id)
         elif token_id is not None:
-            warnings.append(f"The end token {token_id!r} is outside the vocabulary of {vocab_size} tokens.")
+            warnings.append(
+                f"The end token {shown(token_id)} is outside the vocabulary of {vocab_size} tokens."
+            )
     return [token_id for token_id in ends if token_id is not None]
 
 
@@ -173,7 +191,7 @@ def _decoder(decoder: object) -> tuple[Callable[[str], bytes], bool]:
         strips = any(step.get("type") == "Strip" and step.get("start") for step in steps)
         return _word_piece_bytes, strips
     raise TokenizerError(
-        f"The tokenizer's decoder {kinds[0] if kinds else 'none'!r} is not supported.",
+        f"The tokenizer's decoder {shown(kinds[0] if kinds else 'none')} is not supported.",
         "Models with a byte-level or SentencePiece tokenizer run.",
     )
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import jinja2
 
 from engine.errors import TemplateError
+from engine.foreign import printable
 from engine.text.limits import Allowance, LimitExceededError, Limits
 from engine.text.prompt import Disguise, Rendered, Spellings
 from engine.text.sandbox import RefusedError, Sandbox
@@ -148,8 +149,7 @@ def _told(error: BaseException) -> TemplateError:
 def _shown(error: BaseException) -> str:
     """An error's own words, short and on one line: they may come from a hostile file."""
     words = error.message if isinstance(error, jinja2.TemplateError) and error.message else str(error)
-    text = "".join(letter if letter.isprintable() else " " for letter in words[: 4 * _SHOWN_CHARS])
-    return " ".join(text.split())[:_SHOWN_CHARS]
+    return printable(words, _SHOWN_CHARS)
 
 
 def _content_text(content: object) -> str:

@@ -13,6 +13,7 @@ import pytest
 from app import cli, paths, settings
 from app.settings import Settings
 from engine.errors import WishError
+from engine.types import LoadSpec
 from tests.engine.tiny import tiny_folder
 
 KEYS = (
@@ -94,6 +95,8 @@ def test_the_same_seed_gives_the_same_tokens(model: Path) -> None:
         (("chat", "hi", "--set", "no_such=1"), "no_such"),
         (("chat", "hi", "--offline"), "no model"),
         (("fetch", "--offline"), "--offline"),
+        (("fetch", "--model", "x.gguf"), "--model"),
+        (("--json",), "--json"),
     ],
 )
 def test_what_the_user_can_mend_is_one_line_and_exit_code_2(arguments: tuple[str, ...], words: str) -> None:
@@ -113,6 +116,7 @@ def test_what_the_user_can_mend_is_one_line_and_exit_code_2(arguments: tuple[str
         (("--kv", "x"), "x"),
         (("--device", "cuda:0"), "cuda:0"),
         (("--context", "1"), "1"),
+        (("--context", "99999999999"), "does not fit"),
         (("--threads", "0"), "0"),
     ],
 )
@@ -163,6 +167,33 @@ def test_settings_hold_for_chat_and_flags_come_first(model: Path) -> None:
     assert (request.sampling.top_k, request.sampling.temperature, request.sampling.top_p) == (7, 0.5, 0.3)
     assert request.max_tokens == 9
     assert [message.role for message in request.messages] == ["system", "user"]
+
+
+def test_settings_before_and_after_the_command_all_count() -> None:
+    parser = cli.build_parser()
+    arguments = parser.parse_args(
+        ["--set", "top_k=3", "chat", "hi", "--set", "format=f32", "--set", "context=64"]
+    )
+    assert cli._request(arguments).sampling.top_k == 3
+    assert cli.load_spec(arguments, "m.gguf") == LoadSpec("m.gguf", format="f32", context=64)
+    arguments = parser.parse_args(["chat", "hi", "--set", "format=f32", "--format", "bf16"])
+    assert cli.load_spec(arguments, "m.gguf").format == "bf16"
+
+
+@pytest.mark.parametrize("redirect", ["<&-", "< <(printf '\\xff\\xfe')"])
+def test_input_that_is_no_text_is_said(redirect: str) -> None:
+    command = f"{sys.executable} -X utf8 -m app.cli chat - {redirect}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_home_that_cannot_be_named_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DECODECK_HOME", "~no-such-user-here/x")
+    done = run("chat", "hi", "--offline")
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
 
 
 def test_the_model_is_the_last_used_one_and_else_the_starter(tmp_path: Path) -> None:

@@ -98,9 +98,9 @@ def test_rows_give_the_same_conversation_again() -> None:
 
 @pytest.mark.parametrize(
     ("found", "shown"),
-    [("writing", "stopped"), ("reading", "stopped"), ("queued", "done"), ("failed", "failed")],
+    [("writing", "failed"), ("reading", "failed"), ("queued", "queued"), ("failed", "failed")],
 )
-def test_an_answer_found_half_written_counts_as_stopped(found: str, shown: str) -> None:
+def test_an_answer_found_half_written_counts_as_failed(found: str, shown: str) -> None:
     row = Turn("1", "c", None, "assistant", "half of", found)
     (turn,) = Conversation("c", [row]).path()
     assert (turn.status, turn.content) == (shown, "half of")

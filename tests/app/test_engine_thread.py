@@ -9,7 +9,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.engine_thread import Cancel, CancelLoad, Command, EngineThread, Load, Submit, Unload
-from engine.errors import ModelFileError
+from engine.errors import MemoryLimitError, ModelFileError
 from engine.types import (
     Chunk,
     Event,
@@ -17,6 +17,7 @@ from engine.types import (
     Finished,
     GenerateRequest,
     Loaded,
+    LoadFailed,
     LoadProgress,
     MemoryReport,
     Message,
@@ -91,7 +92,7 @@ def test_a_refused_request_ends_too(harness: Harness) -> None:
 def test_a_failed_load_is_told_and_the_next_one_works(harness: Harness) -> None:
     harness.fake.fail_load = ModelFileError("The file is short.", "Download it again.")
     harness.post(Load(make_plan()))
-    failed = harness.wait_for(Failed)
+    failed = harness.wait_for(LoadFailed)
     assert (failed.kind, failed.message, failed.hint) == (
         "model-file",
         "The file is short.",
@@ -104,8 +105,7 @@ def test_a_failed_load_is_told_and_the_next_one_works(harness: Harness) -> None:
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "memory"),
-        (MemoryError(), "memory"),
+        (MemoryLimitError("There is not enough memory."), "memory"),
         (ZeroDivisionError("oops"), "bug"),
     ],
 )

@@ -9,7 +9,7 @@ END = Finished("a", "stop", "", AnswerStats(1, 0, 1, None, None, None, None))
 
 
 def step(count: int, request: str = "a") -> StepStats:
-    return StepStats(request, count, count, None, None, None, (float(count),))
+    return StepStats(request, count, None, None, None, (float(count),))
 
 
 def test_the_first_text_and_the_end_go_out_at_once() -> None:
@@ -52,7 +52,7 @@ def test_nothing_moves_across_an_end() -> None:
 
 def test_only_the_newest_progress_and_memory_are_sent() -> None:
     outbox = Outbox()
-    report = MemoryReport(1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
+    report = MemoryReport(1, 1, 1, 1, 1, 1, 1, 1, 1)
     outbox.add(
         [
             LoadProgress(0.1, "w"),

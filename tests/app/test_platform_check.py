@@ -40,7 +40,9 @@ def test_a_plugin_that_cannot_be_loaded_ends_in_that_error(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="X11 is Linux's")
-@pytest.mark.parametrize("display", [{}, {"DISPLAY": ":987"}])
+@pytest.mark.parametrize(
+    "display", [{}, {"DISPLAY": ":987"}, {"WAYLAND_DISPLAY": "wayland-987", "XDG_RUNTIME_DIR": "/tmp"}]
+)
 def test_a_missing_display_is_said_and_nothing_aborts(display: dict[str, str]) -> None:
     done = start(**display)
     assert done.returncode == 2

@@ -21,7 +21,6 @@ REPORT = MemoryReport(
     ram_total_bytes=10_000,
     ram_free_bytes=6_000,
     kv_used_tokens=20,
-    kv_reserved_tokens=50,
 )
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.engine import Engine, finished
-from engine.errors import EngineBusyError, EngineError, TokenizerError, WishError
+from engine.engine import Engine
+from engine.errors import EngineBusyError, EngineError, MemoryLimitError, TokenizerError, WishError
 from engine.fit.plan import plan
 from engine.hardware.probe import probe
 from engine.models.spec import read_spec
@@ -29,7 +29,7 @@ from engine.types import (
     SamplingParams,
     StepStats,
 )
-from tests.engine.tiny import TEMPLATE, tiny_folder
+from tests.engine.tiny import TEMPLATE, finished, tiny_folder
 
 GREEDY = SamplingParams(temperature=0.0)
 counter = itertools.count()
@@ -291,6 +291,26 @@ def test_an_exception_in_a_step_can_be_aborted_and_survived(
     end = finished(drain(engine), request.request_id)
     assert end is not None
     assert end.reason == "error"
+    assert answer(engine, ask("fine")).stats.token_ids == expected
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
+def test_a_step_without_memory_is_a_typed_error_and_survivable(
+    engine: Engine, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = answer(engine, ask("fine")).stats.token_ids
+    runner = engine._model.runner  # type: ignore[union-attr]
+
+    def forward(*_: object) -> None:
+        raise error
+
+    engine.submit(ask("too much"))
+    with monkeypatch.context() as patch:
+        patch.setattr(type(runner), "forward", forward)
+        with pytest.raises(MemoryLimitError):
+            drain(engine)
+    engine.abort()
+    drain(engine)
     assert answer(engine, ask("fine")).stats.token_ids == expected
 
 

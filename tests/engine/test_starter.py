@@ -9,11 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.engine import Engine, finished
+from engine.engine import Engine
 from engine.fit.plan import plan
 from engine.hardware.probe import probe
 from engine.models.spec import read_spec
 from engine.types import Event, Finished, GenerateRequest, LoadSpec, Message, SamplingParams
+from tests.engine.tiny import finished
 
 pytestmark = pytest.mark.starter
 QUESTION = "Explain in three sentences why the sky is blue."

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
+
+from engine.types import Event, Finished
 
 CONTROL = ("<s>", "<|im_start|>", "<|im_end|>")
 TEMPLATE = (
@@ -71,6 +74,11 @@ def tiny_folder(folder: Path, seed: int = 0, template: str | None = TEMPLATE, **
         config["chat_template"] = template
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     return folder
+
+
+def finished(events: Iterable[Event], request_id: str) -> Finished | None:
+    """The end of ``request_id`` among ``events``, if it is there."""
+    return next((e for e in events if isinstance(e, Finished) and e.request_id == request_id), None)
 
 
 def oracle_logits(folder: Path, ids: list[int]) -> torch.Tensor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QRectF, Qt
+from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
@@ -133,3 +134,29 @@ def test_a_letter_is_left_for_the_composer(chats: ChatList, qtbot: QtBot) -> Non
     chats.setCurrentIndex(chats.chats.index_of("a"))
     qtbot.keyClick(chats, Qt.Key.Key_T)
     assert chats.currentIndex() == chats.chats.index_of("a")
+
+
+def test_the_enter_that_ends_a_rename_does_not_open_the_chat(chats: ChatList, qtbot: QtBot) -> None:
+    chats.setFocus()
+    chats.setCurrentIndex(chats.chats.index_of("b"))
+    chats.rename(chats.currentIndex())
+    editor = chats.findChild(QLineEdit, "rename")
+    assert isinstance(editor, QLineEdit)
+    editor.setText("Another title")
+    with qtbot.assertNotEmitted(chats.chat_selected), qtbot.waitSignal(chats.chat_renamed):
+        qtbot.keyClick(editor, Qt.Key.Key_Return)
+
+
+def test_a_title_takes_the_whole_row_while_no_menu_is_shown(
+    chats: ChatList, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    widths: dict[str, float] = {}
+    draw = QPainter.drawText
+
+    def watch(painter: QPainter, box: QRectF, flags: int, text: str) -> None:
+        widths[text] = box.width()
+        draw(painter, box, flags, text)
+
+    monkeypatch.setattr(QPainter, "drawText", watch)
+    chats.grab()
+    assert widths["Third chat"] == widths["First chat"] + 28  # the open chat shows its menu

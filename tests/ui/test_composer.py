@@ -240,3 +240,20 @@ def test_esc_is_left_to_the_window(composer: Composer, qtbot: QtBot) -> None:
     composer.set_text("kept")
     qtbot.keyClick(composer._edit, Qt.Key.Key_Escape)
     assert composer.text() == "kept"
+
+
+def test_a_click_on_the_button_leaves_the_keyboard_in_the_field(composer: Composer, qtbot: QtBot) -> None:
+    composer.activateWindow()
+    composer.setFocus()
+    composer.set_text("Hello")
+    click(composer, qtbot)
+    assert composer._edit.hasFocus()
+
+
+def test_lines_are_as_wide_with_the_scroll_bar_as_without(composer: Composer) -> None:
+    composer.set_text("one")
+    width = composer._edit.viewport().width()
+    assert composer.width() - 16 - width <= 18  # as much room on the right as on the left
+    composer.set_text("line\n" * 30)
+    assert composer._edit.verticalScrollBar().maximum() > 0
+    assert composer._edit.viewport().width() == width

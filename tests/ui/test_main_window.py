@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize, Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QAbstractButton, QAbstractSlider, QApplication, QFileDialog, QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -285,3 +286,26 @@ def test_a_change_of_theme_recolours_what_is_already_shown(window: MainWindow, q
         assert picture.pixelColor(120, 800) == colors.bg1  # sidebar
         assert picture.pixelColor(700, 4) == colors.bg0  # top bar
         assert picture.pixelColor(1200, 820) == colors.bg1  # Tuning
+
+
+def test_a_confirmed_link_opens_in_the_browser(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[QUrl] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", opened.append)
+    window.body.centre.transcript.link_clicked.emit("https://example.org/a%20b?c=d")
+    assert [url.toEncoded().data() for url in opened] == [b"https://example.org/a%20b?c=d"]
+
+
+def test_ctrl_shift_c_copies_the_last_code(window: MainWindow, qtbot: QtBot) -> None:
+    keys = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+    window.activateWindow()
+    qtbot.keyClick(composer_field(window), Qt.Key.Key_C, keys)
+    assert QGuiApplication.clipboard().text() == states.CODE
+
+
+def test_the_keyboard_stays_in_the_sidebar_when_its_last_chat_goes(window: MainWindow) -> None:
+    sidebar = window.body.sidebar
+    sidebar.focus_region()
+    window.set_chats((), None)
+    focus = window.focusWidget()
+    assert focus is not None
+    assert sidebar.isAncestorOf(focus)

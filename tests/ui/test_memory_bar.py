@@ -78,6 +78,7 @@ def test_the_same_view_again_repaints_nothing(
     repaints: list[bool] = []
     monkeypatch.setattr(bar, "update", lambda: repaints.append(True))
     bar.set_view(replace(LOADED))
+    bar.set_view(replace(LOADED, other=LOADED.other + 90_000, free=LOADED.free - 90_000))  # too little to see
     tick(3)
     assert not repaints
 

@@ -109,7 +109,7 @@ def test_there_is_one_clock_of_100_milliseconds_that_sleeps_when_nothing_changes
     assert clock.interval() == 100
     clock.wake()
     assert clock.isActive()
-    for _ in range(20):  # the last change is still spoken
+    for _ in range(10):  # the last change is still spoken
         clock.timeout.emit()
     assert clock.isActive()
     for _ in range(20):

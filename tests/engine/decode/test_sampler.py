@@ -8,15 +8,18 @@ import pytest
 import torch
 
 from engine.decode.limits import checked
-from engine.decode.sampler import Sampler, distribution, keep_min_p, keep_top_k, keep_top_p, penalize
+from engine.decode.sampler import Sampler, candidates, distribution, penalize
 from engine.errors import NumericsError, WishError
 from engine.types import SamplingParams
 
 OFF = {"top_k": 0, "top_p": 1.0, "min_p": 0.0}
 
 
-def kept(logits: torch.Tensor) -> list[int]:
-    return [i for i, value in enumerate(logits.tolist()) if value > -math.inf]
+def kept(logits: torch.Tensor, **params: float) -> list[int]:
+    """Ids that survive, in the vocabulary's order."""
+    ids, probabilities = candidates(logits, SamplingParams(**({"temperature": 1.0} | OFF | params)))  # type: ignore[arg-type]
+    assert probabilities.sum().item() == pytest.approx(1.0)
+    return sorted(ids.tolist())
 
 
 @pytest.mark.parametrize("temperature", [0, 0.0, -0.0, 1e-9])
@@ -58,7 +61,7 @@ def test_half_precision_logits_at_tiny_temperature_pick_the_best() -> None:  # B
 
 @pytest.mark.parametrize("top_p", [1e-4, 0.0])
 def test_the_smallest_top_p_keeps_one_token(top_p: float) -> None:  # B060
-    assert kept(keep_top_p(torch.tensor([1.0, 3.0, 2.0]), top_p)) == [1]
+    assert kept(torch.tensor([1.0, 3.0, 2.0]), top_p=top_p) == [1]
 
 
 @pytest.mark.parametrize(
@@ -77,21 +80,30 @@ def test_invalid_logits_are_an_error_and_not_a_token(logits: list[float], temper
 
 @pytest.mark.parametrize(("k", "count"), [(0, 5), (-1, 5), (1, 1), (3, 3), (5, 5), (6, 5), (100_000, 5)])
 def test_top_k_limits(k: int, count: int) -> None:  # B061
-    assert len(kept(keep_top_k(torch.tensor([0.0, 4.0, 1.0, 3.0, 2.0]), k))) == count
+    assert len(kept(torch.tensor([0.0, 4.0, 1.0, 3.0, 2.0]), top_k=k)) == count
 
 
 def test_min_p_of_one_keeps_the_best_and_all_filters_keep_at_least_one() -> None:  # B061
     logits = torch.tensor([0.0, 4.0, 1.0])
-    assert kept(keep_min_p(logits, 1.0)) == [1]
+    assert kept(logits, min_p=1.0) == [1]
     strict = SamplingParams(temperature=0.01, top_k=1, top_p=0.0, min_p=1.0)
     assert distribution(logits, strict).tolist() == [0.0, 1.0, 0.0]
 
 
 def test_top_p_keeps_the_fewest_tokens_that_reach_the_mass() -> None:
     logits = torch.tensor([0.5, 0.3, 0.15, 0.05]).log()
-    assert kept(keep_top_p(logits, 0.7)) == [0, 1]
-    assert kept(keep_top_p(logits, 0.96)) == [0, 1, 2, 3]
-    assert kept(keep_top_p(logits, 1.0)) == [0, 1, 2, 3]
+    assert kept(logits, top_p=0.7) == [0, 1]
+    assert kept(logits, top_p=0.96) == [0, 1, 2, 3]
+    assert kept(logits, top_p=1.0) == [0, 1, 2, 3]
+
+
+def test_top_k_comes_before_top_p_and_the_rest_adds_up_to_one() -> None:
+    logits = torch.tensor([0.4, 0.3, 0.2, 0.1]).log()
+    # of the two best 0.4 makes 4/7: enough for 0.5, but not for 0.6
+    assert kept(logits, top_k=2, top_p=0.5) == [0]
+    assert kept(logits, top_k=2, top_p=0.6) == [0, 1]
+    spread = distribution(logits, SamplingParams(temperature=1.0, top_k=2, top_p=1.0, min_p=0.0))
+    torch.testing.assert_close(spread, torch.tensor([4 / 7, 3 / 7, 0.0, 0.0]))
 
 
 def test_repetition_penalty_works_on_negative_logits_and_once_per_token() -> None:  # B062

@@ -13,7 +13,7 @@ import torch
 
 from engine.errors import EngineError, ModelFileError, UnsafeModelError, UnsupportedModelError
 from engine.models import families
-from engine.models.spec import read_spec, scan_folder, type_summary
+from engine.models.spec import read_spec, scan_folder
 from engine.types import ModelSpec, RopeSpec
 from tests.engine.models.writers import (
     TINY,
@@ -76,7 +76,6 @@ def test_the_starter_is_a_tied_llama(starter_path: Path) -> None:
     assert (spec.head_dim, spec.vocab_size, spec.trained_context) == (64, 49_152, 8192)
     assert spec.tied_embeddings
     assert spec.num_params == 134_515_008
-    assert type_summary(spec) == "Q4_1 + Q8_0"
     assert spec.rope.theta == 100_000.0
 
 
@@ -220,15 +219,6 @@ def test_a_piece_cut_by_hand_is_explained(tmp_path: Path) -> None:
     path.write_bytes(Path(tiny(tmp_path / "a.gguf")).read_bytes()[:-5])
     error = refused(str(path), ModelFileError, "piece of a file")
     assert "Join" in error.hint
-
-
-def test_the_type_shown_comes_from_the_tensors(tmp_path: Path) -> None:
-    spec = read_spec(tiny(tmp_path / "x-q4_0.gguf", type_name="Q4_1"))
-    assert type_summary(spec) == "Q4_1"
-    mix = llama_tensors(tiny_state(WIDE), WIDE, "Q4_0")
-    mix[0] = quantized("token_embd.weight", tiny_state(WIDE)["model.embed_tokens.weight"], "Q8_0")
-    spec = read_spec(str(write_gguf(tmp_path / "mix.gguf", llama_metadata(WIDE), mix)))
-    assert type_summary(spec) == "Q4_0 + Q8_0"
 
 
 def test_one_tensor_of_an_unsupported_type_is_refused_with_its_name(tmp_path: Path) -> None:

@@ -7,12 +7,32 @@ import torch
 
 from engine.quant.dequantize import dequantize
 from engine.quant.formats import held_nbytes
-from engine.quant.packing import pack_int4, unpack_q4
+from engine.quant.linear import Int4Linear
+from engine.quant.packing import Int4Packer, unpack_q4
 from tests.engine.models.writers import quantized
 
 
 def raw_of(weight: torch.Tensor, type_name: str) -> torch.Tensor:
     return torch.frombuffer(bytearray(quantized("w", weight, type_name).data), dtype=torch.uint8)
+
+
+def pack_int4(values: torch.Tensor, scales: torch.Tensor, strip: int = 1 << 20) -> Int4Linear:
+    packer = Int4Packer(*values.shape)
+    for start in range(0, values.shape[0], strip):
+        packer.add(values[start : start + strip], scales[start : start + strip])
+    return packer.finish()
+
+
+@pytest.mark.parametrize("rows", [16, 64, 100, 128, 200, 321])
+@pytest.mark.parametrize("strip", [1, 7, 64, 100])
+def test_rows_that_come_in_strips_are_packed_as_if_all_came_at_once(rows: int, strip: int) -> None:
+    values, scales = unpack_q4(raw_of(torch.randn(rows, 64), "Q4_1"), "Q4_1", rows, 64)
+    whole, strips = pack_int4(values, scales), pack_int4(values, scales, strip)
+    padded = whole.packed.shape[0] - rows
+    expected = torch.cat((values, values.new_zeros(padded, 64)))
+    assert torch.equal(whole.packed, torch._convert_weight_to_int4pack_for_cpu(expected, 1))
+    assert torch.equal(whole.packed, strips.packed)
+    assert torch.equal(whole.scales_zeros, strips.scales_zeros)
 
 
 @pytest.mark.parametrize("type_name", ["Q4_0", "Q4_1"])

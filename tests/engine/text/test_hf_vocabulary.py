@@ -167,6 +167,27 @@ def test_a_broken_tokenizer_is_refused_by_name(tmp_path: Path, text: str, error:
         tokenizers.load(str(tmp_path))
 
 
+@pytest.mark.parametrize("name", ["tokenizer", "tokenizer_config", "generation_config"])
+def test_a_byte_order_mark_before_the_json_is_no_damage(tmp_path: Path, name: str) -> None:
+    folder = write(tmp_path, byte_level(), generation_config={"eos_token_id": 257})
+    path = tmp_path / f"{name}.json"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert tokenizers.load(folder).eos_ids == {257, 259, 260}
+
+
+@pytest.mark.parametrize("part", ["pre_tokenizer", "normalizer"])
+def test_a_pattern_whose_time_explodes_is_refused_before_any_text(tmp_path: Path, part: str) -> None:
+    backend = byte_level()
+    pattern = Regex(r"(a+)+$")
+    if part == "normalizer":
+        backend.normalizer = normalizers.Sequence([normalizers.Replace(pattern, "b")])
+    else:
+        split = pre_tokenizers.Split(pattern, "isolated")
+        backend.pre_tokenizer = pre_tokenizers.Sequence([split, backend.pre_tokenizer])
+    with pytest.raises(TokenizerError, match=r"pattern.*\(a\+\)\+"):
+        tokenizers.load(write(tmp_path, backend))
+
+
 def test_an_unknown_decoder_is_refused(tmp_path: Path) -> None:
     backend = byte_level()
     backend.decoder = decoders.WordPiece()

@@ -1,0 +1,115 @@
+"""The probe on recorded machines: what cannot be read is unknown, never wrong."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine.hardware import probe
+
+X86 = """processor\t: 0
+vendor_id\t: AuthenticAMD
+model name\t: AMD EPYC 9B14   96-Core Processor
+flags\t\t: fpu sse2 avx avx2 avx512f avx512_vnni avx512_bf16
+
+processor\t: 1
+model name\t: Another
+flags\t\t: fpu
+"""
+ARM = """processor\t: 0
+BogoMIPS\t: 50.00
+Features\t: fp asimd asimddp bf16
+CPU implementer\t: 0x41
+"""
+
+
+@pytest.fixture
+def cpuinfo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Lets the machine describe its processor so."""
+
+    def describe(text: str) -> None:
+        (tmp_path / "cpuinfo").write_text(text)
+        monkeypatch.setattr(probe, "_CPUINFO", str(tmp_path / "cpuinfo"))
+
+    return describe
+
+
+def allow(monkeypatch: pytest.MonkeyPatch, num: int) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(num)), raising=False)
+
+
+def test_name_and_instruction_sets_are_those_of_the_first_processor(cpuinfo: Callable[[str], None]) -> None:
+    cpuinfo(X86)
+    found = probe.probe()
+    assert found.cpu_name == "AMD EPYC 9B14 96-Core Processor"
+    assert found.instruction_sets == ("avx2", "avx512f", "avx512_vnni", "avx512_bf16")
+
+
+def test_a_processor_without_a_name_has_the_platforms_word(
+    cpuinfo: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "processor", lambda: "")
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    cpuinfo(ARM)
+    found = probe.probe()
+    assert (found.cpu_name, found.instruction_sets) == ("aarch64", ("asimddp",))
+
+
+@pytest.mark.parametrize(("word", "expected"), [("arm", "arm"), ("", "Unknown processor")])
+def test_a_system_without_cpuinfo_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, expected: str
+) -> None:
+    monkeypatch.setattr(probe, "_CPUINFO", str(tmp_path / "none"))
+    monkeypatch.setattr(platform, "processor", lambda: word)
+    monkeypatch.setattr(platform, "machine", lambda: "")
+    found = probe.probe()
+    assert (found.cpu_name, found.instruction_sets) == (expected, ())
+
+
+@pytest.mark.parametrize(
+    ("allowed", "physical", "expected"),
+    [(4, 2, 2), (2, 8, 2), (1, 64, 1), (6, None, 6), (0, None, 1)],
+)
+def test_cores_are_those_that_the_process_may_use_without_hyper_threads(
+    monkeypatch: pytest.MonkeyPatch, allowed: int, physical: int | None, expected: int
+) -> None:
+    allow(monkeypatch, allowed)
+    monkeypatch.setattr(psutil, "cpu_count", lambda logical: physical)
+    assert probe.physical_cores() == expected
+
+
+def test_a_system_without_affinity_counts_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(psutil, "cpu_count", lambda logical: None)
+    monkeypatch.setattr(os, "cpu_count", lambda: 5)
+    assert probe.physical_cores() == 5
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert probe.physical_cores() == 1
+
+
+@pytest.mark.parametrize("error", [OSError("no /proc"), RuntimeError("no MemAvailable")])
+def test_memory_that_cannot_be_read_is_unknown_and_not_zero(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(psutil, "virtual_memory", fail)
+    found = probe.probe()
+    assert (found.ram_total_bytes, found.ram_free_bytes) == (None, None)
+    assert found.physical_cores >= 1
+
+
+def test_free_memory_is_what_programs_can_have_without_swapping(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = psutil.virtual_memory()._replace(total=16_000, available=9_000, free=1_000)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+    assert probe.ram_bytes() == (16_000, 9_000)
+
+
+def test_this_process_holds_some_memory() -> None:
+    assert 1_000_000 < probe.rss_bytes() < (probe.ram_bytes()[0] or 1 << 60)
