@@ -185,8 +185,10 @@ def _read_prompt() -> str:
     if sys.stdin is None:
         raise WishError("Standard input is closed.", "Give the message as PROMPT.")
     try:
-        return sys.stdin.read()
-    except UnicodeDecodeError:
+        text = sys.stdin.read()
+        text.encode()  # Python may have smuggled undecodable bytes in as lone surrogates
+        return text
+    except UnicodeError:
         raise WishError("Standard input is not UTF-8 text.", "Give plain text.") from None
 
 

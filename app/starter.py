@@ -97,7 +97,8 @@ def _remove_damaged(path: Path, status: os.stat_result) -> None:
         if not lock.acquire():
             return
         with lock:
-            if os.path.samestat(path.stat(), status):
+            now = path.stat()
+            if (now.st_ino, now.st_mtime_ns) == (status.st_ino, status.st_mtime_ns):
                 _log.warning("the starter model is damaged: it is removed")
                 path.unlink()
 

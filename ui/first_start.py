@@ -28,7 +28,7 @@ def format_bytes(num_bytes: float, unit: str | None = None) -> str:
 def describe_progress(view: DownloadView) -> tuple[str, str]:
     """What stands under the bar, left and right: "36 of 84 MB · 43%" and "6.1 MB/s · 8 s left"."""
     if view.state == "starting":
-        return "Starting…", ""
+        return view.message or "Starting…", ""
     if view.state == "checking":
         return "Checking the file…", ""
     if view.state == "done":

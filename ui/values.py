@@ -62,7 +62,7 @@ class DownloadView:
     total_bytes: int = 0
     rate_bps: float | None = None  # bytes per second
     seconds_left: float | None = None
-    message: str = ""  # the sentence of a failure
+    message: str = ""  # the sentence of a failure, or while starting: why it starts again
 
 
 @dataclass(frozen=True, slots=True)

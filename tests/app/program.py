@@ -24,13 +24,18 @@ class Desk:
     """The program under test, what its window was told to show, and waiting for it."""
 
     def __init__(
-        self, qtbot: QtBot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch, fake: FakeEngine
+        self,
+        qtbot: QtBot,
+        qapp: QApplication,
+        monkeypatch: pytest.MonkeyPatch,
+        fake: FakeEngine,
+        wish: LoadSpec | None = None,
     ) -> None:
         monkeypatch.setattr(model_desk, "read_spec", make_spec)
         monkeypatch.setattr(model_desk, "probe", lambda: HARDWARE)
         self.fake = fake
         self.qtbot = qtbot
-        self.program: Program = main.build(qapp, ("seed=7",), None, lambda: fake)
+        self.program: Program = main.build(qapp, ("seed=7",), wish, lambda: fake)
         self.window = self.program.window
         self.chip = ChipView(ModelState.NO_MODEL)
         self.messages: dict[str, MessageView] = {}

@@ -418,3 +418,238 @@ def test_a_store_that_cannot_be_written_does_not_stop_the_answer(
     assert desk.wait_for_answer().text == "Hello there."
     assert desk.notice is not None
     assert "could not be saved" in desk.notice.title
+
+
+def test_a_chat_that_cannot_be_read_gives_the_text_back(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    from app.atomic_file import StorageError
+    from app.store import Store
+
+    desk.start_ready()
+    desk.send("one")
+    desk.wait_for_answer()
+    chat = desk.rows[0].chat_id
+    desk.flush()
+    desk.window.new_chat_requested.emit()
+    desk.program.controller.chats._conversations.clear()
+    gate = threading.Event()
+    desk.program.io.submit(gate.wait)
+
+    def fail(*_: object) -> None:
+        raise StorageError("The file of chats is damaged.")
+
+    monkeypatch.setattr(Store, "messages", fail)
+    desk.window.chat_selected.emit(chat)
+    desk.send("typed for a chat that is gone")
+    gate.set()
+    desk.wait(lambda: desk.notice is not None)
+    assert desk.window.composer_text() == "typed for a chat that is gone"
+    assert desk.shown() == []
+    assert len(desk.fake.requests) == 1
+
+
+def test_a_message_goes_to_the_chat_it_was_typed_in(desk: Desk) -> None:
+    desk.start_ready()
+    desk.send("one")
+    desk.wait_for_answer()
+    chat = desk.rows[0].chat_id
+    desk.flush()
+    desk.window.new_chat_requested.emit()
+    desk.program.controller.chats._conversations.clear()
+    gate = threading.Event()
+    desk.program.io.submit(gate.wait)
+    desk.window.chat_selected.emit(chat)
+    desk.send("for the first chat")
+    desk.window.new_chat_requested.emit()
+    gate.set()
+    desk.wait(lambda: len(desk.fake.requests) == 2)
+    contents = [message.content for message in desk.fake.requests[-1].messages]
+    assert contents == ["one", "Hello there.", "for the first chat"]
+
+
+def test_an_older_load_is_not_taken_for_the_newer_one(desk: Desk) -> None:
+    desk.start_ready()
+    desk.fake.hold_load.clear()
+    desk.window.model_chosen.emit("/models/a.gguf")
+    desk.wait(lambda: len(desk.fake.loads) == 2)
+    desk.window.model_chosen.emit("/models/b.gguf")
+    desk.wait(lambda: len(desk.fake.loads) == 3)
+    desk.send("for b")
+    desk.fake.hold_load.set()
+    desk.wait_for_answer()
+    assert desk.chip.name == "b"
+    assert desk.rows[0].detail.startswith("b · ")
+
+
+def test_an_engine_that_cannot_start_says_why(
+    qtbot: QtBot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> FakeEngine:
+        raise ImportError("libgomp.so.1 is missing")
+
+    desk = Desk(qtbot, qapp, monkeypatch, FakeEngine())
+    desk.program.engine._factory = broken
+    desk.start()
+    desk.wait(lambda: desk.notice is not None)
+    assert desk.notice is not None
+    assert "libgomp.so.1" in desk.notice.text
+    assert desk.chip.state == ModelState.FAILED
+    assert desk.stop()
+
+
+def test_a_failing_cancel_ends_the_answer_all_the_same(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.start_ready()
+    desk.fake.hold.clear()
+    desk.send("x")
+    desk.wait_for_answer("writing")
+    monkeypatch.setattr(desk.fake, "cancel", lambda _: 1 / 0)
+    desk.window.stop_requested.emit()
+    desk.wait_for_answer("failed")
+    desk.fake.hold.set()
+    desk.send("again")
+    desk.wait_for_answer("done")
+
+
+def test_undo_puts_a_waiting_message_back_in_line(desk: Desk) -> None:
+    desk.start_ready()
+    desk.fake.hold.clear()
+    desk.send("a")
+    desk.wait_for_answer("writing")
+    desk.send("b")
+    chat = desk.rows[0].chat_id
+    desk.window.chat_delete_requested.emit(chat)
+    desk.window.notice_action.emit("undo-delete")
+    desk.fake.hold.set()
+    desk.wait(lambda: len(desk.fake.requests) == 2)
+    desk.wait_for_answer()
+    assert desk.fake.requests[-1].messages[-1].content == "b"
+
+
+def test_a_message_that_was_waiting_goes_after_a_restart(
+    desk: Desk, qtbot: QtBot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.start(None)
+    desk.wait(lambda: desk.download is not None)
+    desk.send("What is the sea made of?")
+    desk.flush()
+    desk.stop()
+    again = Desk(qtbot, qapp, monkeypatch, FakeEngine())
+    again.start()
+    again.wait(lambda: bool(again.rows) and bool(again.fake.requests))
+    again.wait(lambda: not again.rows[0].is_writing)
+    again.window.chat_selected.emit(again.rows[0].chat_id)
+    again.wait(lambda: len(again.shown()) == 2)
+    assert again.shown()[0] == ("user", "What is the sea made of?", "done")
+    assert again.shown()[1][1] == "Hello there."
+    again.stop()
+
+
+def test_what_is_typed_stays_with_its_chat_and_over_a_restart(
+    desk: Desk, qtbot: QtBot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.start_ready()
+    desk.send("one")
+    desk.wait_for_answer()
+    chat = desk.rows[0].chat_id
+    desk.window.set_composer_text("half a thought")
+    desk.window.new_chat_requested.emit()
+    assert desk.window.composer_text() == ""
+    desk.window.set_composer_text("another")
+    desk.window.chat_selected.emit(chat)
+    assert desk.window.composer_text() == "half a thought"
+    desk.stop()
+    again = Desk(qtbot, qapp, monkeypatch, FakeEngine())
+    again.start()
+    again.wait(lambda: again.window.composer_text() == "another")
+    again.window.chat_selected.emit(chat)
+    assert again.window.composer_text() == "half a thought"
+    again.stop()
+
+
+def test_a_second_chat_waits_in_words_for_the_first(desk: Desk) -> None:
+    desk.start_ready()
+    desk.fake.hold.clear()
+    desk.send("first")
+    desk.wait_for_answer("writing")
+    desk.window.new_chat_requested.emit()
+    desk.send("second")
+    assert desk.shown() == [("user", "second", "queued")]
+    desk.fake.hold.set()
+    assert desk.wait_for_answer().text == "Hello there."
+
+
+def test_the_newest_count_is_shown_and_of_the_chat_in_view(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.start_ready()
+    controller = desk.program.controller
+    gate, counted, shown = threading.Event(), [], []
+    monkeypatch.setattr(desk.window, "set_counter", lambda view: shown.append(view.tokens))
+
+    def count(path: str, messages: tuple[object, ...]) -> int:
+        counted.append(len(messages))
+        gate.wait(5)
+        return len(messages)
+
+    monkeypatch.setattr(controller._counter, "count", count)
+    desk.send("one")
+    desk.wait_for_answer()
+    desk.wait(lambda: 2 in counted)
+    desk.window.new_chat_requested.emit()
+    desk.wait(lambda: controller._count_again)
+    gate.set()
+    desk.wait(lambda: shown[-1:] == [0])
+
+
+def test_a_format_chosen_during_a_reload_is_kept(desk: Desk) -> None:
+    desk.start_ready()
+    desk.window.format_chosen.emit("bf16")
+    desk.fake.hold_load.clear()
+    desk.window.apply_requested.emit()
+    desk.wait(lambda: len(desk.fake.loads) == 2)
+    desk.window.format_chosen.emit("f32")
+    desk.fake.hold_load.set()
+    desk.wait(lambda: desk.chip.state == ModelState.READY)
+    assert desk.tuning is not None
+    assert (desk.tuning.loaded_format, desk.tuning.chosen_format, desk.tuning.apply) == (
+        "bf16",
+        "f32",
+        "ready",
+    )
+
+
+def test_escape_stops_a_load(desk: Desk) -> None:  # B077
+    desk.fake.hold_load.clear()
+    desk.start()
+    desk.wait(lambda: desk.chip.state == ModelState.LOADING)
+    desk.window.stop_requested.emit()
+    desk.wait(lambda: desk.chip.state == ModelState.NO_MODEL)
+    assert desk.is_first_start
+    desk.fake.hold_load.set()
+    desk.window.model_chosen.emit(MODEL)
+    desk.wait(lambda: desk.chip.state == ModelState.READY)
+
+
+def test_a_returning_user_never_sees_the_welcome(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    original = desk.window.show_first_start
+    monkeypatch.setattr(desk.window, "show_first_start", lambda on: (seen.append(on), original(on)))
+    desk.start_ready()
+    assert True not in seen
+
+
+def test_settings_of_one_run_are_not_saved_and_hold_for_every_load(
+    qtbot: QtBot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from app import settings
+    from engine.types import LoadSpec
+
+    desk = Desk(qtbot, qapp, monkeypatch, FakeEngine(), LoadSpec(MODEL, context=1024, threads=1, kv="32"))
+    desk.start_ready()
+    desk.window.model_chosen.emit("/models/other.gguf")
+    desk.wait(lambda: len(desk.fake.loads) == 2 and desk.chip.state == ModelState.READY)
+    first, second = desk.fake.loads
+    assert (first.context, first.threads, first.kv_bits) == (1024, 1, 32)
+    assert (second.context, second.threads, second.kv_bits) == (4096, 1, 32)
+    desk.flush()
+    assert settings.load()[0].context is None
+    desk.stop()

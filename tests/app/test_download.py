@@ -14,7 +14,7 @@ import pytest
 from app import download
 from app.download import DownloadCancelledError, DownloadError, fetch
 from app.file_lock import FileLock
-from app.progress import DownloadProgress, ProgressMeter
+from app.progress import DownloadProgress
 from tests.app import file_server
 from tests.app.downloads import DATA, SHA256, Reports, get, put_part
 from tests.app.file_server import Plan
@@ -345,15 +345,43 @@ def test_a_redirect_is_followed(server: Plan, target: Path) -> None:
     assert target.read_bytes() == DATA
 
 
-def test_progress_knows_rate_and_time_left_by_the_clock() -> None:
-    seconds = [0.0]
-    reports = Reports()
-    meter = ProgressMeter(reports, lambda: seconds[0], total=1000)
-    meter.phase("running", 0)
-    for now, done in ((0.05, 10), (1.0, 100), (2.0, 300)):
-        seconds[0] = now
-        meter.update(done)
-    assert [progress.done_bytes for progress in reports] == [0, 100, 300]  # ten a second at most
-    assert reports[0].rate_bps is None
-    assert reports[-1].rate_bps == pytest.approx(150.0)
-    assert reports[-1].seconds_left == pytest.approx(700 / 150)
+def unreadable(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading ``path`` fails as on a bad disk; writing works."""
+    original = Path.open
+
+    def refuse(self: Path, mode: str = "r", *args: object, **kwargs: object) -> object:
+        if self == path and mode == "rb":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return original(self, mode, *args, **kwargs)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", refuse)
+
+
+def test_a_target_that_cannot_be_read_is_told_in_words(
+    server: Plan, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_part(target, DATA).rename(target)
+    unreadable(target, monkeypatch)
+    with pytest.raises(DownloadError, match=os.strerror(errno.EIO)):
+        get(server, target)
+
+
+def test_a_part_that_cannot_be_read_back_is_told_in_words(
+    server: Plan, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unreadable(download.part_of(target), monkeypatch)
+    with pytest.raises(DownloadError, match=os.strerror(errno.EIO)):
+        get(server, target)
+
+
+def test_a_disk_that_does_not_tell_its_free_space_is_told_in_words(
+    server: Plan, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(folder: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(shutil, "disk_usage", refuse)
+    with pytest.raises(DownloadError, match="no permission"):
+        get(server, target)
+    with pytest.raises(DownloadError, match="no permission"):
+        download.require_space([(target.parent, 1)])

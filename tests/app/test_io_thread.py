@@ -78,6 +78,24 @@ def test_a_bug_is_logged_and_the_lane_goes_on(
     assert caplog.text.count("a job failed") == 2
 
 
+class PanicError(BaseException):
+    """What a library written in Rust raises where it should not."""
+
+
+def test_a_panic_of_a_library_is_a_bug_and_the_lane_goes_on(qtbot: QtBot, io: IoThread) -> None:
+    def panic() -> None:
+        raise PanicError("index out of bounds")
+
+    seen: list[object] = []
+    io.submit(panic, on_error=seen.append)
+    io.submit(lambda: "still here", on_done=seen.append)
+    qtbot.waitUntil(lambda: len(seen) == 2)
+    failed, last = seen
+    assert isinstance(failed, Failed)
+    assert (failed.kind, last) == ("bug", "still here")
+    assert "index out of bounds" in failed.details
+
+
 def test_nothing_of_a_failed_job_stays_alive(qtbot: QtBot, io: IoThread) -> None:
     class Big:
         pass

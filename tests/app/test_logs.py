@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,6 +80,31 @@ def test_old_lines_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(files) == 4
     assert all(file.stat().st_size <= 2000 for file in files)
     assert "line 199" in path.read_text()
+
+
+def test_what_ends_a_thread_is_logged_until_the_log_is_closed() -> None:
+    before = threading.excepthook
+    path = logs.start()
+    assert path is not None
+
+    def run(error: BaseException) -> None:
+        def fail() -> None:
+            raise error
+
+        thread = threading.Thread(target=fail, name="io-test")
+        thread.start()
+        thread.join()
+
+    run(ValueError("at http://me:secret@host/"))
+    run(SystemExit())
+    text = path.read_text()
+    assert "the thread io-test ended" in text
+    assert "ValueError" in text
+    assert "secret" not in text
+    assert text.count("ended") == 1
+    logs.start()
+    logs.stop()
+    assert threading.excepthook is before
 
 
 def test_a_second_start_replaces_the_first() -> None:

