@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.answer_desk import AnswerDesk
 from app.chat_list import ChatList
@@ -22,6 +22,7 @@ from ui.main_window import MainWindow
 from ui.values import NoticeAction, NoticeView
 
 UNDO = "undo-delete"
+UNDO_MS = 10_000
 NEW_CHAT = ""  # the draft of a chat that has no message yet
 
 
@@ -50,6 +51,8 @@ class ChatDesk(QObject):
         self._unread: dict[str, str] = {}  # chat id → text sent before its messages were read
         self._drafts: dict[str, str] = {}
         self._deleted: tuple[Chat, str | None] | None = None  # with the queued turn, for Undo
+        self._undo_timer = QTimer(self, singleShot=True, interval=UNDO_MS)
+        self._undo_timer.timeout.connect(self._forget_deleted)
         self.answers = answers(lambda chat_id: chat_id == self._current)
         self.answers.began.connect(self._on_answer_began)
         self.answers.ended.connect(self._on_answer_ended)
@@ -86,6 +89,19 @@ class ChatDesk(QObject):
         else:
             self._desk.cancel_load()
 
+    def recall(self) -> None:
+        """Take the message that waits in the shown chat back into the composer."""
+        conversation = self.current_conversation
+        turn_id = self._queued.pop(conversation.chat_id, None) if conversation else None
+        if conversation is None or turn_id is None:
+            return
+        turn = conversation.update(turn_id, status="done")
+        conversation.rewind(turn.parent_id)
+        self._store.run(lambda store: store.update_message(turn))
+        self._store.run(lambda store: store.select_branch(turn.chat_id, turn.parent_id))
+        self._show_transcript()
+        self._window.set_composer_text(turn.content)
+
     def new_chat(self) -> None:
         """Show an empty chat; it is kept with its first message."""
         self._show(None)
@@ -120,7 +136,8 @@ class ChatDesk(QObject):
             self._show(None)
         self._show_list()
         undo = NoticeAction(UNDO, "Undo")
-        self._window.show_notice(NoticeView("info", "Chat deleted.", chat.title, (undo,)))
+        self._window.show_notice(NoticeView("info", f"Chat deleted: {chat.title}", "", (undo,)))
+        self._undo_timer.start()
 
     def undo_delete(self) -> None:
         """Put the chat that was deleted last back and show it; a message that waited in it waits again."""
@@ -136,6 +153,11 @@ class ChatDesk(QObject):
         self.select(chat.id)
         self._show_list()
         self._send_queued()
+
+    def _forget_deleted(self) -> None:
+        if self._deleted is not None:
+            self._deleted = None
+            self._window.clear_notice()
 
     def close(self) -> None:
         """Keep what is unfinished and unsent, and close the database."""

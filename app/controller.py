@@ -87,6 +87,7 @@ class Controller(QObject):
         self._engine.events.connect(self._on_engine_events)
         window.message_sent.connect(chats.send)
         window.stop_requested.connect(chats.stop)
+        window.recall_requested.connect(chats.recall)
         window.new_chat_requested.connect(chats.new_chat)
         window.chat_selected.connect(chats.select)
         window.chat_renamed.connect(chats.rename)

@@ -66,9 +66,11 @@ class Conversation:
         for turn in turns:
             self._turns[turn.id] = replace(turn, status=_UNFINISHED.get(turn.status, turn.status))
         self._active_id: str | None = None
-        start = active_id if active_id in self._turns else next(reversed(self._turns), None)
-        if start is not None:
-            self.select(start)
+        newest = next(reversed(self._turns), None)
+        if active_id in self._turns:
+            self._active_id = active_id  # also where it has children: the path was taken back to it
+        elif newest is not None:
+            self.select(newest)
 
     @property
     def active_id(self) -> str | None:

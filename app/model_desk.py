@@ -190,8 +190,10 @@ class ModelDesk(QObject):
         self._files(scan_folder, folder, on_done=self._on_scanned, on_error=self._on_error)
 
     def _on_scanned(self, found: list[tuple[str, ModelSpec | EngineError]]) -> None:
-        loaded = self._loaded.model.path if self._loaded else ""
-        self._window.set_models([_row(path, result, loaded) for path, result in found])
+        loaded = self._loaded.model if self._loaded else None
+        if loaded is not None and all(path != loaded.path for path, _ in found):
+            found = [(loaded.path, loaded), *found]  # it lies elsewhere
+        self._window.set_models([_row(path, result, loaded.path if loaded else "") for path, result in found])
 
     # Loading
 

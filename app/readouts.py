@@ -54,9 +54,12 @@ def live_line(event: StepStats) -> str:
 
 
 def machine_view(hardware: Hardware) -> MachineView:
-    cores = f"{hardware.physical_cores} core{'s' * (hardware.physical_cores != 1)}"
     ram = f"{_gb(hardware.ram_total_bytes)} RAM, {_gb(hardware.ram_free_bytes)} free"
-    return MachineView(hardware.cpu_name, f"{cores} · {ram}")
+    return MachineView(hardware.cpu_name, f"{_cores(hardware)} · {ram}")
+
+
+def _cores(hardware: Hardware) -> str:
+    return f"{hardware.physical_cores} core{'s' * (hardware.physical_cores != 1)}"
 
 
 def status_view(hardware: Hardware | None, is_downloading: bool) -> StatusView:
@@ -68,8 +71,7 @@ def status_view(hardware: Hardware | None, is_downloading: bool) -> StatusView:
     )
     if hardware is None:
         return StatusView("", (), privacy)
-    cores = f"{hardware.physical_cores} core{'s' * (hardware.physical_cores != 1)}"
-    return StatusView(hardware.cpu_name, (cores,), privacy)
+    return StatusView(f"{hardware.cpu_name} · {_cores(hardware)}", (), privacy)
 
 
 def memory_view(report: MemoryReport, pending: int = 0) -> MemoryView:
@@ -131,6 +133,7 @@ def tuning_view(
 
     ``load_s`` is what loading ``loaded`` took; another format is taken to load at the same bytes a second.
     """
+    left = 1.0 - (percent or 0) / 100
     spec = loaded.model
     wanted = plan(spec, hardware, wish, held_bytes)
 
@@ -163,7 +166,7 @@ def tuning_view(
         verdict=verdict_view(wanted),
         apply=apply,
         apply_percent=percent,
-        reload_s=None if load_s is None else load_s * wanted.bytes.weights / loaded.bytes.weights,
+        reload_s=None if load_s is None else left * load_s * wanted.bytes.weights / loaded.bytes.weights,
     )
 
 

@@ -26,18 +26,17 @@ class Composer(QWidget):
     """Signals: ``submitted`` with the text, which has then left the field (Undo brings it back);
     ``stop_clicked``; ``text_changed`` with all that is typed.
 
-    Typing is always possible. Sending waits for text, and for what ``set_can_send`` and the counter say.
+    Typing is always possible. Sending waits for text that fits the context.
     """
 
     submitted = Signal(str)
     stop_clicked = Signal()
     text_changed = Signal(str)
+    recall_requested = Signal()  # Up in the empty field: the message that waits comes back
 
     def __init__(self, parent: QWidget | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(parent)
         self._is_generating = False
-        self._can_send = True
-        self._why = ""
         self._verb = "send"
         self._edit = MessageEdit(self)
         self._counter = Counter(self)
@@ -49,6 +48,7 @@ class Composer(QWidget):
         self._edit.textChanged.connect(self._on_text_changed)
         self._edit.text_height_changed.connect(self._on_height_changed)
         self._edit.enter_pressed.connect(self.submit)
+        self._edit.recall_pressed.connect(self.recall_requested)
         self._edit.focus_changed.connect(self.update)
         self._button.clicked.connect(self._on_button_clicked)
         theme.notifier().changed.connect(self.update)
@@ -81,11 +81,6 @@ class Composer(QWidget):
         self._is_generating = is_generating
         self._update_state()
 
-    def set_can_send(self, can_send: bool, why: str = "") -> None:
-        """Whether a message may be sent now; ``why`` not stands below the field."""
-        self._can_send, self._why = can_send, why
-        self._update_state()
-
     def set_enter_verb(self, verb: str) -> None:
         """What Enter does while nothing is generated: "send", "send when ready"."""
         self._verb = verb
@@ -108,13 +103,13 @@ class Composer(QWidget):
         self._edit.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _button_can_send(self) -> bool:
-        return self._can_send and not self._counter.excess and bool(self.text().strip())
+        return not self._counter.excess and bool(self.text().strip())
 
     def _update_state(self) -> None:
-        excess = self._counter.excess
+        excess = self._counter.excess if self.text().strip() else 0  # an empty field cannot be shortened
         self._button.set_stop(self._is_generating)
         self._button.setEnabled(self._is_generating or self._button_can_send())
-        sentence = self._why
+        sentence = ""
         if excess:
             too_long = f"{numbers.count(excess)} {'token' if excess == 1 else 'tokens'} too long."
             sentence = f"{too_long} Shorten it or raise the context length."

@@ -169,12 +169,12 @@ class DropTarget(QObject):
     def _on_enter(self, event: QDragEnterEvent) -> None:
         self._dropped = sort_urls(event.mimeData().urls())
         self.overlay.show_drop(self._dropped)
-        event.acceptProposedAction()  # also what will be refused: only so can the release be answered
+        _accept_as_copy(event)  # also what will be refused: only so can the release be answered
 
     def _on_drop(self, event: QDropEvent) -> None:
         dropped = sort_urls(event.mimeData().urls())
         self._leave()
-        event.acceptProposedAction()
+        _accept_as_copy(event)
         if dropped.model is not None:
             self.model_dropped.emit(dropped.model)
         if dropped.others or dropped.refused:
@@ -189,7 +189,7 @@ class DropTarget(QObject):
             self._on_enter(event)
             return True
         if isinstance(event, QDragMoveEvent) and self._dropped is not None:
-            event.acceptProposedAction()
+            _accept_as_copy(event)
             return True
         if isinstance(event, QDragLeaveEvent):
             self._leave()
@@ -198,3 +198,9 @@ class DropTarget(QObject):
             self._on_drop(event)
             return True
         return False
+
+
+def _accept_as_copy(event: QDropEvent) -> None:
+    """Never as a move, whatever was proposed: the source would delete the file, which stays where it is."""
+    event.setDropAction(Qt.DropAction.CopyAction)
+    event.accept()

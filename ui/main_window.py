@@ -39,6 +39,7 @@ from ui.values import (
     MemoryView,
     MessageView,
     ModelRow,
+    ModelState,
     NoticeView,
     SpeedView,
     StatusView,
@@ -58,6 +59,7 @@ class MainWindow(QMainWindow):
     message_sent = Signal(str)
     stop_requested = Signal()
     text_typed = Signal(str)
+    recall_requested = Signal()
     new_chat_requested = Signal()
     chat_selected = Signal(str)
     chat_renamed = Signal(str, str)
@@ -87,6 +89,7 @@ class MainWindow(QMainWindow):
         self.picker = ModelPicker(self)
         self.drop = DropTarget(self)
         self._is_generating = False
+        self._is_loading = False
         self._is_closed = False
         self._connect_centre()
         self._connect_panels()
@@ -98,6 +101,7 @@ class MainWindow(QMainWindow):
 
     def set_chip(self, view: ChipView) -> None:
         """Show the model and its state in the chip."""
+        self._is_loading = view.state == ModelState.LOADING
         self.body.centre.top_bar.set_chip(view)
 
     def set_chats(self, rows: Sequence[ChatRow], current_id: str | None) -> None:
@@ -215,8 +219,9 @@ class MainWindow(QMainWindow):
         centre.composer.submitted.connect(self.message_sent)
         centre.composer.stop_clicked.connect(self.stop_requested)
         centre.composer.text_changed.connect(self.text_typed)
+        centre.composer.recall_requested.connect(self.recall_requested)
         centre.first_start.starter_requested.connect(self._on_starter_requested)
-        centre.first_start.download_cancelled.connect(self.download_cancelled)
+        centre.first_start.download_cancelled.connect(self._on_download_cancelled)
         centre.first_start.file_requested.connect(self.choose_file)
         centre.first_start.folder_requested.connect(self.choose_folder)
         centre.notice.action_clicked.connect(self._on_notice_action)
@@ -259,6 +264,7 @@ class MainWindow(QMainWindow):
             ("F6", self._focus_next_region),
             ("Shift+F6", self._focus_previous_region),
             ("Esc", self._on_escape),
+            ("F2", self._on_rename),
             ("Ctrl+Q", self.close),
         ):
             QShortcut(QKeySequence(keys), self).activated.connect(slot)
@@ -277,11 +283,16 @@ class MainWindow(QMainWindow):
         self.starter_requested.emit()
         self.focus_composer()
 
+    def _on_download_cancelled(self) -> None:
+        self.download_cancelled.emit()
+        self.focus_composer()  # where Enter resumes; the button that had the keyboard is gone
+
     def _on_notice_action(self, key: str) -> None:
         if key == CHOOSE_FILE:
             self.choose_file()
         else:
             self.notice_action.emit(key)
+            self.focus_composer()
 
     def _on_drop_refused(self, dropped: Dropped) -> None:
         self.show_notice(describe_refused(dropped))
@@ -292,8 +303,14 @@ class MainWindow(QMainWindow):
             self.picker.close_picker()
         elif self.body.close_drawers():
             self.focus_composer()
-        elif self._is_generating:
+        elif self._is_generating or self._is_loading:
             self.stop_requested.emit()
+
+    def _on_rename(self) -> None:
+        """Rename the chat under the keyboard, else the one in the transcript."""
+        if self.body.sidebar.is_rail:
+            self.body.toggle_sidebar()
+        self.body.sidebar.rename_chat()
 
     def _focus_next_region(self) -> None:
         self._move_region(1)

@@ -22,11 +22,12 @@ LINE_PX = 22
 
 
 class MessageEdit(QTextEdit):
-    """Signals: ``enter_pressed`` for Enter without Shift; ``text_height_changed`` when lines come or go;
-    ``focus_changed`` when it gets or loses the keyboard.
+    """Signals: ``enter_pressed`` for Enter without Shift; ``recall_pressed`` for Up in the empty field;
+    ``text_height_changed`` when lines come or go; ``focus_changed`` when it gets or loses the keyboard.
     """
 
     enter_pressed = Signal()
+    recall_pressed = Signal()
     text_height_changed = Signal()
     focus_changed = Signal()
 
@@ -128,6 +129,9 @@ class MessageEdit(QTextEdit):
         super().inputMethodEvent(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Up and self.document().isEmpty() and not self._is_composing:
+            self.recall_pressed.emit()
+            return
         is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
         if is_enter and not self._is_composing:
             if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:

@@ -98,6 +98,7 @@ class Sidebar(QWidget):
         super().__init__(parent)
         self.setAccessibleName("Sidebar")
         self.list = ChatList()
+        self._current_chat: str | None = None
         self._empty = self._make_empty()
         self._pages = QStackedWidget(self)
         self._pages.addWidget(self._make_full())
@@ -124,11 +125,19 @@ class Sidebar(QWidget):
 
     def set_chats(self, rows: Sequence[ChatRow], current_id: str | None) -> None:
         """Show these chats, newest first; ``current_id`` is the one in the transcript."""
+        self._current_chat = current_id
         self.list.set_rows(rows, current_id)
         if not rows and self.list.hasFocus():  # the last chat was deleted: the keyboard stays here
             self._new_chat.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.list.setVisible(bool(rows))
         self._empty.setVisible(not rows)
+
+    def rename_chat(self) -> None:
+        """Edit the title of the chat under the keyboard, else of the one in the transcript."""
+        if self.list.hasFocus():
+            self.list.rename(self.list.currentIndex())
+        else:
+            self.list.rename(self.list.chats.index_of(self._current_chat))
 
     def focus_region(self) -> None:
         """Give the keyboard to what matters most here: the list, else New chat."""

@@ -653,3 +653,49 @@ def test_settings_of_one_run_are_not_saved_and_hold_for_every_load(
     desk.flush()
     assert settings.load()[0].context is None
     desk.stop()
+
+
+def test_up_takes_the_waiting_message_back_for_good(
+    desk: Desk, qtbot: QtBot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.start_ready()
+    desk.fake.hold.clear()
+    desk.send("first")
+    desk.wait_for_answer("writing")
+    desk.send("not like this")
+    desk.window.recall_requested.emit()
+    assert desk.window.composer_text() == "not like this"
+    assert [role for role, _, _ in desk.shown()] == ["user", "assistant"]
+    desk.fake.hold.set()
+    desk.wait_for_answer()
+    desk.window.set_composer_text("")
+    desk.stop()
+    again = Desk(qtbot, qapp, monkeypatch, FakeEngine())
+    again.start_ready()
+    again.flush()
+    again.window.chat_selected.emit(again.rows[0].chat_id)
+    again.wait(lambda: len(again.shown()) == 2)
+    assert again.fake.requests == []
+    again.stop()
+
+
+def test_the_offer_to_undo_ends(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.start_ready()
+    desk.send("precious")
+    desk.wait_for_answer()
+    chats = desk.program.controller.chats
+    chats._undo_timer.setInterval(0)
+    desk.window.chat_delete_requested.emit(desk.rows[0].chat_id)
+    desk.wait(lambda: desk.notice is None)
+    desk.window.notice_action.emit("undo-delete")
+    assert desk.rows == []
+
+
+def test_the_loaded_model_is_listed_wherever_it_lies(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[str] = []
+    monkeypatch.setattr(
+        desk.window, "set_models", lambda views: rows.extend(v.path for v in views if v.is_loaded)
+    )
+    desk.start_ready()
+    desk.window.picker_opened.emit()
+    desk.wait(lambda: rows == [MODEL])

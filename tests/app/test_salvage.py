@@ -56,10 +56,16 @@ def test_turns_of_a_lost_chat_are_gathered(path: Path) -> None:
     assert found(path) == (["chat b", "Recovered chat"], ["a0", "a1", "a2", "b0"])
 
 
-@pytest.mark.parametrize("column", ["role", "content", "stats", "created_s"])
+@pytest.mark.parametrize("column", ["role", "content", "created_s"])
 def test_a_row_that_is_no_turn_costs_no_other(path: Path, column: str) -> None:
     change(path, f"UPDATE messages SET {column} = x'00ff' WHERE id = 'a1'")
     assert found(path)[1] == ["a0", "a2", "b0"]
+
+
+def test_damaged_figures_do_not_cost_the_text(path: Path) -> None:
+    change(path, "UPDATE messages SET stats = x'00ff' WHERE id = 'a1'")
+    (turn,) = (turn for turn in salvage(path)[1] if turn.id == "a1")
+    assert (turn.content, turn.stats) == ("text 1", {})
 
 
 def test_a_lost_table_costs_no_other(path: Path) -> None:

@@ -79,14 +79,23 @@ def test_undo_brings_back_what_was_sent(composer: Composer, qtbot: QtBot) -> Non
     assert composer.text() == "A long thought\nof two lines"
 
 
-def test_text_that_cannot_be_sent_stays(composer: Composer, sent: list[str], qtbot: QtBot) -> None:
+def test_text_that_does_not_fit_stays_and_an_empty_field_is_not_blamed(
+    composer: Composer, sent: list[str], qtbot: QtBot
+) -> None:
+    composer.set_counter(CounterView(518, 512))
+    assert composer._hints.error == ""
     composer.set_text("Hello")
-    composer.set_can_send(False, "Choose a model first.")
     qtbot.keyClick(composer._edit, Qt.Key.Key_Return)
     assert (sent, composer.text()) == ([], "Hello")
-    assert composer._hints.error == "Choose a model first."
-    composer.set_can_send(True)
-    assert composer._hints.error == ""
+    assert composer._hints.error.startswith("6 tokens too long.")
+
+
+def test_up_in_the_empty_field_asks_for_the_waiting_message(composer: Composer, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(composer.recall_requested):
+        qtbot.keyClick(composer._edit, Qt.Key.Key_Up)
+    composer.set_text("typed")
+    with qtbot.assertNotEmitted(composer.recall_requested):
+        qtbot.keyClick(composer._edit, Qt.Key.Key_Up)
 
 
 def test_the_button_stops_while_an_answer_is_written(

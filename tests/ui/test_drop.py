@@ -74,10 +74,13 @@ def enter(window: QWidget, data: QMimeData) -> QDragEnterEvent:
     return event
 
 
-def drop(window: QWidget, data: QMimeData) -> None:
-    actions, left = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton
+def drop(window: QWidget, data: QMimeData) -> QDropEvent:
+    """As a source that prefers to move, and deletes the file where it is told that it was moved."""
+    actions, left = Qt.DropAction.CopyAction | Qt.DropAction.MoveAction, Qt.MouseButton.LeftButton
     event = QDropEvent(QPointF(50, 50), actions, data, left, Qt.KeyboardModifier.NoModifier)
+    event.setDropAction(Qt.DropAction.MoveAction)
     QApplication.sendEvent(window, event)
+    return event
 
 
 def test_the_overlay_says_what_a_release_will_do_and_leaves_with_the_pointer(
@@ -102,7 +105,7 @@ def test_a_released_model_is_emitted_and_what_is_no_model_is_refused(
     data.setUrls(urls(model, text))
     enter(window, data)
     with qtbot.waitSignals([target.model_dropped, target.refused]):
-        drop(window, data)
+        assert drop(window, data).dropAction() == Qt.DropAction.CopyAction
     assert target.overlay.isHidden()
 
 

@@ -309,3 +309,24 @@ def test_the_keyboard_stays_in_the_sidebar_when_its_last_chat_goes(window: MainW
     focus = window.focusWidget()
     assert focus is not None
     assert sidebar.isAncestorOf(focus)
+
+
+def test_f2_renames_the_chat_in_the_transcript_from_anywhere(window: MainWindow, qtbot: QtBot) -> None:
+    window.focus_composer()
+    qtbot.keyClick(composer_field(window), Qt.Key.Key_F2)
+    editor = QApplication.focusWidget()
+    assert isinstance(editor, QLineEdit)
+    editor.setText("Better title")
+    with qtbot.waitSignal(window.chat_renamed) as caught:
+        qtbot.keyClick(editor, Qt.Key.Key_Return)
+    assert caught.args[1] == "Better title"
+
+
+def test_esc_stops_a_load_too(window: MainWindow, qtbot: QtBot) -> None:
+    window.set_generating(False)
+    window.set_chip(ChipView(ModelState.LOADING, "tiny", "4-bit", 40))
+    with qtbot.waitSignal(window.stop_requested):
+        qtbot.keyClick(composer_field(window), Qt.Key.Key_Escape)
+    window.set_chip(ChipView(ModelState.READY, "tiny", "4-bit"))
+    with qtbot.assertNotEmitted(window.stop_requested):
+        qtbot.keyClick(composer_field(window), Qt.Key.Key_Escape)
