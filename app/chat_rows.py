@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from app.conversation import Turn
 
+T = TypeVar("T")
 VERSION = 1  # of the tables; PRAGMA user_version
 SCHEMA = (
     """CREATE TABLE IF NOT EXISTS chats (
@@ -40,6 +44,12 @@ SCHEMA = (
 )
 CHAT_COLUMNS = ("id", "title", "created_s", "updated_s", "model", "active_id", "decode_tps")
 TURN_COLUMNS = ("id", "chat_id", "parent_id", "role", "content", "status", "stats", "created_s")
+_TABLES = ("chats", "messages", "drafts")
+_LATER_TABLES = ("drafts",)  # a whole file of this version may still lack them
+_NEEDED = {  # what a row must hold to be shown: texts, numbers
+    "chats": (("id", "title"), ("created_s", "updated_s")),
+    "messages": (("id", "chat_id", "role", "content", "status"), ("created_s",)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +76,9 @@ def chat_of(row: Sequence[object]) -> Chat:
         _text(title),
         _number(created_s),
         _number(updated_s),
-        _text(model),
-        None if active_id is None else _text(active_id),
-        None if decode_tps is None else _number(decode_tps),
+        model if isinstance(model, str) else "",  # this and the next two are dispensable
+        active_id if isinstance(active_id, str) else None,
+        float(decode_tps) if isinstance(decode_tps, int | float) else None,
     )
 
 
@@ -85,6 +95,50 @@ def turn_of(row: Sequence[object]) -> Turn:
         _figures(stats),
         _number(created_s),
     )
+
+
+def draft_of(row: Sequence[object]) -> tuple[str, str]:
+    """Chat id and text of a draft. Raises ValueError or TypeError for a damaged one."""
+    chat_id, content = row
+    return _text(chat_id), _text(content)
+
+
+def readable(make: Callable[[Sequence[object]], T], rows: Iterable[Sequence[object]]) -> Iterator[T]:
+    """What ``make`` makes of the rows; a damaged row costs itself alone."""
+    for row in rows:
+        with contextlib.suppress(ValueError, TypeError):
+            yield make(row)
+
+
+def has_all_tables(database: sqlite3.Connection) -> bool:
+    """Whether nothing of ``SCHEMA`` is left to be made. Raises sqlite3.Error."""
+    return all(_columns(database, table) for table in _TABLES)
+
+
+def tables_fit(database: sqlite3.Connection, version: int) -> bool:
+    """Whether the tables of a file of ``version`` have the columns that are read and written here.
+
+    Other tables and columns do no harm. Raises sqlite3.Error.
+    """
+    with contextlib.closing(sqlite3.connect(":memory:")) as sample:
+        for statement in SCHEMA:
+            sample.execute(statement)
+        wanted = {table: _columns(sample, table) for table in _TABLES}
+    for table in _TABLES:
+        found = _columns(database, table)
+        may_be_missing = version < VERSION or table in _LATER_TABLES
+        if not (wanted[table] <= found or (may_be_missing and not found)):
+            return False
+    return True
+
+
+def count_unreadable(database: sqlite3.Connection) -> tuple[int, int]:
+    """Damaged rows of chats and of messages, which ``chat_of`` and ``turn_of`` refuse."""
+    chats, messages = (
+        int(database.execute(f"SELECT count(*) FROM {table} WHERE {_refusal(table)}").fetchone()[0])
+        for table in ("chats", "messages")
+    )
+    return chats, messages
 
 
 def insert_chat(database: sqlite3.Connection, chat: Chat) -> None:
@@ -133,6 +187,21 @@ def _insert(
     database.execute(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})", tuple(values))
 
 
+def _columns(database: sqlite3.Connection, table: str) -> set[tuple[object, ...]]:
+    """Name, type, rules and references of each column; empty without the table."""
+    columns = {tuple(row[1:]) for row in database.execute(f"PRAGMA table_info({table})")}
+    return columns | set(database.execute(f"PRAGMA foreign_key_list({table})"))
+
+
+def _refusal(table: str) -> str:
+    texts, numbers = _NEEDED[table]
+    conditions = [f"typeof({name}) <> 'text'" for name in texts]
+    conditions += [f"typeof({name}) NOT IN ('real', 'integer')" for name in numbers]
+    if table == "messages":
+        conditions.append("typeof(parent_id) NOT IN ('text', 'null')")
+    return " OR ".join(conditions)
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("not a text")
@@ -140,7 +209,7 @@ def _text(value: object) -> str:
 
 
 def _number(value: object) -> float:
-    if not isinstance(value, int | float):
+    if not isinstance(value, int | float) or math.isnan(value):
         raise TypeError("not a number")
     return float(value)
 

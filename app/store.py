@@ -10,46 +10,46 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from app.atomic_file import StorageError, disk_sentence, set_aside
+from app.chat_file import (
+    DAMAGE,
+    FAILURES,
+    LARGEST_VERSION,
+    DamagedError,
+    check,
+    code_of,
+    link,
+    prepare,
+    require_writable,
+    sentence,
+    shows_damage,
+    version_of,
+)
 from app.chat_rows import (
     CHAT_COLUMNS,
-    SCHEMA,
     TURN_COLUMNS,
     VERSION,
     Chat,
     chat_of,
     clean,
-    decode,
+    count_unreadable,
+    draft_of,
     insert_chat,
     insert_turn,
+    readable,
     turn_of,
 )
 from app.conversation import Turn, new_id
-from app.salvage import salvage
+from app.salvage import Salvaged, salvage
 
 __all__ = ["Chat", "Store"]
 
 T = TypeVar("T")
 UNDO_S = 60.0  # a deleted chat can be had back for at least this long
-_BUSY_S = 5.0
-_CHECK_UP_TO_BYTES = 64_000_000  # damage in larger files shows when it is read
-_SENTENCES = {
-    sqlite3.SQLITE_FULL: ("The disk is full: the chat could not be saved.", "Free some space."),
-    sqlite3.SQLITE_READONLY: ("The file of chats is read-only.", "Check who owns it."),
-    sqlite3.SQLITE_CANTOPEN: ("The file of chats cannot be opened.", "Check who owns its folder."),
-    sqlite3.SQLITE_PERM: ("The file of chats cannot be opened.", "Check who owns it."),
-    sqlite3.SQLITE_BUSY: ("Another program holds the file of chats.", "Close it and try again."),
-    sqlite3.SQLITE_IOERR: ("The disk reports an error at the file of chats.", "Check the disk."),
-    sqlite3.SQLITE_CORRUPT: ("The file of chats is damaged.", "It is repaired at the next start."),
-}
-
-
-class _DamagedError(sqlite3.DatabaseError):
-    sqlite_errorcode = sqlite3.SQLITE_CORRUPT
 
 
 class Store:
@@ -65,14 +65,14 @@ class Store:
         self.notice: str | None = None
         self.read_only_reason: str | None = None
         self._clock = clock
+        self._marker = path.with_name(path.name + "-damaged")  # left for the next start
         self._db = self._open()
-        self._db.text_factory = decode
         if self.read_only_reason is None:
             with contextlib.suppress(StorageError):  # a full disk is no reason not to start
                 self._remove_deleted()
 
     def list_chats(self) -> tuple[Chat, ...]:
-        """All chats, the last used first."""
+        """All chats, the last used first; without those whose rows are damaged."""
         sql = (
             f"SELECT {', '.join(CHAT_COLUMNS)} FROM chats WHERE deleted_s IS NULL"
             " ORDER BY updated_s DESC, rowid DESC"
@@ -80,7 +80,7 @@ class Store:
         return self._read(chat_of, sql)
 
     def messages(self, chat_id: str) -> tuple[Turn, ...]:
-        """All turns of a chat, branches too, in the order they were written."""
+        """All turns of a chat, branches too, in the order they were written; without damaged ones."""
         sql = f"SELECT {', '.join(TURN_COLUMNS)} FROM messages WHERE chat_id = ? ORDER BY rowid"
         return self._read(turn_of, sql, chat_id)
 
@@ -110,8 +110,9 @@ class Store:
         self._write("UPDATE chats SET deleted_s = ? WHERE id = ?", self._clock(), chat_id)
 
     def restore_chat(self, chat_id: str) -> None:
-        """Undo ``delete_chat``."""
-        self._write("UPDATE chats SET deleted_s = NULL WHERE id = ?", chat_id)
+        """Undo ``delete_chat``. Raises StorageError where the chat is gone for good."""
+        if self._write("UPDATE chats SET deleted_s = NULL WHERE id = ?", chat_id) == 0:
+            raise StorageError("This chat was removed for good by another window.")
 
     def add_message(self, turn: Turn) -> None:
         """Write a new turn and make it the end of the shown path; a deleted chat comes back by it.
@@ -144,8 +145,12 @@ class Store:
 
     def drafts(self) -> dict[str, str]:
         """Texts that were typed and not sent, by chat; "" is the chat that has not begun."""
-        rows = self._read(lambda row: (str(row[0]), str(row[1])), "SELECT chat_id, content FROM drafts")
-        return dict(rows)
+        try:
+            return dict(self._read(draft_of, "SELECT chat_id, content FROM drafts"))
+        except StorageError:
+            if self.read_only_reason is None:
+                raise
+            return {}  # another version may keep them elsewhere; the chats can be read all the same
 
     def save_draft(self, chat_id: str, text: str) -> None:
         """Keep what is typed in a chat; an empty text forgets it."""
@@ -164,11 +169,8 @@ class Store:
         self._write("DELETE FROM chats WHERE deleted_s < ?", self._clock() - UNDO_S)
 
     def _read(self, make: Callable[[Sequence[object]], T], sql: str, *values: object) -> tuple[T, ...]:
-        try:
-            with self._guarded():
-                return tuple(make(row) for row in self._db.execute(sql, values))
-        except (ValueError, TypeError) as error:  # a row that no version of this program wrote
-            raise StorageError(*_SENTENCES[sqlite3.SQLITE_CORRUPT]) from error
+        with self._guarded():
+            return tuple(readable(make, self._db.execute(sql, values)))
 
     def _write(self, sql: str, *values: object) -> int:
         """One statement in its own transaction; returns the number of rows it changed."""
@@ -194,28 +196,39 @@ class Store:
     def _guarded(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
-            raise StorageError(*_sentence(error)) from error
+        except FAILURES as error:
+            if code_of(error) in DAMAGE and self.read_only_reason is None:
+                with contextlib.suppress(OSError):
+                    self._marker.touch()
+            raise StorageError(*sentence(error)) from error
 
     def _open(self) -> sqlite3.Connection:
         """Open for writing, else for reading, else in memory: the program starts in every case."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            return self._connect()
-        except sqlite3.Error as error:
-            if _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            if self.path.exists() and not self.path.is_file():
+                return self._open_in_memory(f"{self.path} is not a file.")
+            if self._is_marked():
                 return self._replace_damaged()
-            return self._open_without_writing(_sentence(error)[0])
+            return self._connect()
+        except FAILURES as error:
+            if shows_damage(error, self.path):
+                return self._replace_damaged()
+            return self._open_without_writing(error)
         except OSError as error:
             return self._open_in_memory(disk_sentence(error, self.path)[0])
 
     def _connect(self) -> sqlite3.Connection:
-        database = sqlite3.connect(self.path, timeout=_BUSY_S, isolation_level=None)
+        database = link(str(self.path))
         try:
-            version = _version(database)
+            version = version_of(database)
+            if version > LARGEST_VERSION:
+                raise DamagedError("user_version")
             if version <= VERSION:
-                _check(database, self.path)
-                _prepare(database)
+                is_checked = check(database, self.path, version)
+                prepare(database)
+                require_writable(database)
+                self.notice = _rows_sentence(*count_unreadable(database)) if is_checked else None
                 return database
         except BaseException:
             database.close()
@@ -224,108 +237,100 @@ class Store:
         self.read_only_reason = (
             "These chats were written by a newer version of this program: they can be read, not changed."
         )
-        return self._connect_read_only()
+        return self._link_read_only("mode=ro")
 
-    def _connect_read_only(self) -> sqlite3.Connection:
-        uri = f"{self.path.absolute().as_uri()}?mode=ro"
-        return sqlite3.connect(uri, timeout=_BUSY_S, isolation_level=None, uri=True)
+    def _link_read_only(self, option: str) -> sqlite3.Connection:
+        return link(f"{self.path.absolute().as_uri()}?{option}", is_uri=True)
 
-    def _open_without_writing(self, reason: str) -> sqlite3.Connection:
-        with contextlib.suppress(sqlite3.Error):
-            database = self._connect_read_only()
-            try:
-                database.execute("SELECT count(*) FROM chats").fetchone()
-            except sqlite3.Error:
-                database.close()
-                raise
-            self.read_only_reason = f"{reason} Chats can be read, not changed."
-            return database
+    def _open_without_writing(self, error: Exception) -> sqlite3.Connection:
+        """In a read-only folder SQLite needs ``immutable``: it then makes no log there, and reads none."""
+        code, reason = code_of(error), sentence(error)[0]
+        options = ("mode=ro",) if code == sqlite3.SQLITE_BUSY else ("mode=ro", "immutable=1")
+        for option in options:
+            with contextlib.suppress(*FAILURES):
+                database = self._link_read_only(option)
+                try:
+                    database.execute("SELECT count(*) FROM chats").fetchone()
+                except BaseException:
+                    database.close()
+                    raise
+                if code == sqlite3.SQLITE_CANTOPEN:
+                    reason = "The folder of the chats is read-only."
+                self.read_only_reason = f"{reason} Chats can be read, not changed."
+                log = self.path.with_name(self.path.name + "-wal")
+                if option == "immutable=1" and log.exists() and log.stat().st_size:
+                    self.read_only_reason += " The newest messages may be missing."
+                return database
         return self._open_in_memory(reason)
 
     def _open_in_memory(self, reason: str) -> sqlite3.Connection:
         self.notice = f"{reason} New chats are kept only until the program ends."
-        database = sqlite3.connect(":memory:", isolation_level=None)
-        _prepare(database)
+        database = link(":memory:")
+        prepare(database)
         return database
 
     def _replace_damaged(self) -> sqlite3.Connection:
         """Set the damaged file aside and begin a new one with whatever can be read of it."""
+        saved = salvage(self.path)
         try:
             aside = set_aside(self.path)
-            for suffix in ("-wal", "-shm"):
+            for suffix in ("-wal", "-shm", "-journal"):
                 beside = self.path.with_name(self.path.name + suffix)
                 if beside.exists():
                     os.replace(beside, aside.with_name(aside.name + suffix))
-            chats, turns = salvage(aside)
             database = self._connect()
             try:
-                _fill(database, chats, turns)
+                _fill(database, saved)
             except BaseException:
                 database.close()
                 raise
-        except (OSError, sqlite3.Error):
-            return self._open_in_memory("The file of chats is damaged and could not be replaced.")
+        except (OSError, *FAILURES):
+            database = self._open_in_memory("The file of chats is damaged and could not be replaced.")
+            with contextlib.suppress(sqlite3.Error):
+                _fill(database, saved)
+            return database
         self.notice = (
-            f'The file of chats was damaged. It was set aside as "{aside.name}"; '
-            f"{len(chats)} chats with {len(turns)} messages could be read and are here."
+            f'The file of chats was damaged. It was set aside as "{aside.name}"; {_saved_sentence(saved)}'
         )
         return database
 
+    def _is_marked(self) -> bool:
+        """Whether damage was met when the file was last in use: not every check finds it. Forgets it."""
+        if not self._marker.exists():
+            return False
+        with contextlib.suppress(OSError):
+            self._marker.unlink()
+        return self.path.exists()
 
-def _fill(database: sqlite3.Connection, chats: Iterable[Chat], turns: Iterable[Turn]) -> None:
-    """Write chats and turns into an empty file, all or none."""
+
+def _fill(database: sqlite3.Connection, saved: Salvaged) -> None:
+    """Write what was salvaged; a row that does not fit costs itself alone. Raises sqlite3.Error."""
     database.execute("BEGIN IMMEDIATE")
-    for chat in chats:
-        insert_chat(database, chat)
-    for turn in turns:
-        insert_turn(database, turn)
+    for chat in saved.chats:
+        with contextlib.suppress(sqlite3.IntegrityError):
+            insert_chat(database, chat)
+    for turn in saved.turns:
+        with contextlib.suppress(sqlite3.IntegrityError):
+            insert_turn(database, turn)
+    database.executemany("INSERT OR REPLACE INTO drafts VALUES (?, ?)", saved.drafts.items())
     database.execute("COMMIT")
 
 
-def _version(database: sqlite3.Connection) -> int:
-    return int(database.execute("PRAGMA user_version").fetchone()[0])
+def _saved_sentence(saved: Salvaged) -> str:
+    if not saved.chats:
+        return "no chat in it could be read."
+    chats, turns = _counted(len(saved.chats), "chat"), _counted(len(saved.turns), "message")
+    return f"{chats} with {turns} could be read and are here."
 
 
-def _check(database: sqlite3.Connection, path: Path) -> None:
-    """Raises sqlite3.DatabaseError for a damaged file."""
-    if path.stat().st_size <= _CHECK_UP_TO_BYTES:
-        found = database.execute("PRAGMA quick_check(1)").fetchone()
-        if found is None or found[0] != "ok":
-            raise _DamagedError("quick_check")
+def _rows_sentence(num_chats: int, num_turns: int) -> str | None:
+    if not num_chats and not num_turns:
+        return None
+    return (
+        f"The file of chats is damaged in places: {_counted(num_chats, 'chat')} and"
+        f" {_counted(num_turns, 'message')} in it cannot be shown."
+    )
 
 
-def _prepare(database: sqlite3.Connection) -> None:
-    """Set the connection up and make the tables where they are missing."""
-    _use_wal(database)
-    for pragma in ("synchronous = FULL", "foreign_keys = ON", "secure_delete = ON"):
-        database.execute(f"PRAGMA {pragma}")
-    if _version(database) == VERSION:
-        return
-    database.execute("BEGIN IMMEDIATE")
-    for statement in SCHEMA:
-        database.execute(statement)
-    database.execute(f"PRAGMA user_version = {VERSION}")
-    database.execute("COMMIT")
-
-
-def _use_wal(database: sqlite3.Connection) -> None:
-    """Two programs that start at once may meet here, and SQLite does not wait by itself at this one place."""
-    for is_last in (*[False] * 100, True):
-        try:
-            database.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if is_last or _code(error) != sqlite3.SQLITE_BUSY:
-                raise
-            time.sleep(0.02)
-
-
-def _code(error: sqlite3.Error) -> int:
-    """SQLite's primary result code."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def _sentence(error: sqlite3.Error) -> tuple[str, str]:
-    general = (f"The file of chats could not be used: {error}.", "")
-    code = _code(error)
-    return _SENTENCES.get(sqlite3.SQLITE_CORRUPT if code == sqlite3.SQLITE_NOTADB else code, general)
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from engine.decode.governor import ThreadGovernor
 from engine.decode.sequence import Sequence, Slot
 from engine.errors import ContextError, EngineBusyError, EngineError, MemoryLimitError, TemplateError
 from engine.hardware import probe as machine
@@ -38,6 +39,7 @@ from engine.types import (
     MemoryReport,
 )
 
+WARM_UP_STEPS, WARM_UP_S = 9, 0.3
 _NO_MEMORY = re.compile(r"allocate memory|out of memory|not enough memory", re.IGNORECASE)
 
 
@@ -49,6 +51,7 @@ class _Model:
     runner: Runner
     text: ChatText
     slots: list[Slot]
+    governor: ThreadGovernor
 
 
 class Engine:
@@ -94,10 +97,11 @@ class Engine:
             runner = yield from load_decoder(plan, checkpoint)
         finally:
             checkpoint.close()
+        governor = ThreadGovernor(plan.threads, torch.set_num_threads, self._clock)
         with torch.inference_mode():
             slots = [Slot(runner.new_cache(plan.context)) for _ in range(plan.max_sequences)]
-            self._warm_up(runner, slots[0])
-        self._model = _Model(plan, runner, text, slots)
+            self._warm_up(runner, slots[0], governor)
+        self._model = _Model(plan, runner, text, slots, governor)
         yield Loaded(plan, runner.kernels, self._clock() - started, text.tokenizer.warnings)
 
     def unload(self) -> None:
@@ -183,12 +187,18 @@ class Engine:
                 "Close other programs, or choose a smaller format or a shorter context.",
             )
 
-    def _warm_up(self, runner: Runner, slot: Slot) -> None:
-        """The first products set up threads and kernels; an answer should not pay for that."""
-        for rows in (2, 1):
-            if slot.cache.capacity > rows:
+    def _warm_up(self, runner: Runner, slot: Slot, governor: ThreadGovernor) -> None:
+        """The first products set up threads and kernels; an answer should not pay for that. A few steps more
+        show the governor what a step takes, as far as that costs no time worth mentioning.
+        """
+        started = self._clock()
+        for rows in (2, *[1] * WARM_UP_STEPS):
+            if slot.cache.capacity > rows and self._clock() - started < WARM_UP_S:
+                before = self._clock()
                 runner.forward([Segment(slot.cache, [0] * rows)])
                 slot.cache.reset()
+                if rows == 1:
+                    governor.observe(self._clock() - before)
 
     def _admit(self, model: _Model) -> None:
         busy = [sequence.slot for sequence in self._running]
@@ -240,7 +250,10 @@ class Engine:
     def _run(self, model: _Model, sequences: list[Sequence]) -> None:
         pieces = [s.next_ids(model.plan.prefill_piece) for s in sequences]
         segments = [Segment(s.slot.cache, ids) for s, ids in zip(sequences, pieces, strict=True)]
+        started = self._clock()
         logits = model.runner.forward(segments)
+        if all(len(ids) == 1 for ids in pieces):
+            model.governor.observe(self._clock() - started)
         for sequence, ids, row in zip(sequences, pieces, logits, strict=True):
             sequence.ran(ids)
             if not sequence.is_prefilling:

@@ -1,0 +1,117 @@
+"""Opens, checks and prepares the SQLite file of chats; knows SQLite's errors and says them for a person.
+
+Knows nothing of chats and messages, nor what is done about damage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from pathlib import Path
+
+from app.chat_rows import SCHEMA, VERSION, decode, has_all_tables, tables_fit
+from app.sqlite_pages import has_known_header
+
+_BUSY_S = 5.0
+_CHECK_UP_TO_BYTES = 64_000_000  # damage in larger files shows when it is read
+LARGEST_VERSION = 255  # of the tables, in any program to come; a larger number is damage
+FAILURES = (sqlite3.Error, UnicodeDecodeError)  # SQLite quotes damaged bytes, sqlite3 then trips over them
+DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_SENTENCES = {
+    sqlite3.SQLITE_FULL: ("The disk is full: the chat could not be saved.", "Free some space."),
+    sqlite3.SQLITE_READONLY: ("The file of chats is read-only.", "Check who owns it."),
+    sqlite3.SQLITE_CANTOPEN: ("The file of chats cannot be opened.", "Check who owns its folder."),
+    sqlite3.SQLITE_PERM: ("The file of chats cannot be opened.", "Check who owns it."),
+    sqlite3.SQLITE_BUSY: ("Another program holds the file of chats.", "Close it and try again."),
+    sqlite3.SQLITE_IOERR: ("The disk reports an error at the file of chats.", "Check the disk."),
+    sqlite3.SQLITE_CORRUPT: ("The file of chats is damaged.", "It is repaired at the next start."),
+}
+
+
+class DamagedError(sqlite3.DatabaseError):
+    """Damage that SQLite itself has not named."""
+
+    sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+
+
+def link(place: str, is_uri: bool = False) -> sqlite3.Connection:
+    """Raises sqlite3.Error; for most files only when they are read."""
+    database = sqlite3.connect(place, timeout=_BUSY_S, isolation_level=None, uri=is_uri)
+    database.text_factory = decode
+    return database
+
+
+def version_of(database: sqlite3.Connection) -> int:
+    """The version of the tables; 0 in a new file. Raises sqlite3.Error."""
+    return int(database.execute("PRAGMA user_version").fetchone()[0])
+
+
+def check(database: sqlite3.Connection, path: Path, version: int) -> bool:
+    """Raises sqlite3.DatabaseError for a damaged file; False for one too large to be read whole."""
+    if not tables_fit(database, version):
+        raise DamagedError("tables")
+    if path.stat().st_size > _CHECK_UP_TO_BYTES:
+        return False
+    found = database.execute("PRAGMA quick_check(1)").fetchone()
+    if found is None or found[0] != "ok":
+        raise DamagedError("quick_check")
+    return True
+
+
+def prepare(database: sqlite3.Connection) -> None:
+    """Set the connection up and make the tables where they are missing. Raises sqlite3.Error."""
+    _use_wal(database)
+    for pragma in ("synchronous = FULL", "foreign_keys = ON", "secure_delete = ON"):
+        database.execute(f"PRAGMA {pragma}")
+    if version_of(database) == VERSION and has_all_tables(database):
+        return
+    database.execute("BEGIN IMMEDIATE")
+    for statement in SCHEMA:
+        database.execute(statement)
+    database.execute(f"PRAGMA user_version = {VERSION}")
+    database.execute("COMMIT")
+
+
+def _use_wal(database: sqlite3.Connection) -> None:
+    """Two programs that start at once may meet here, and SQLite does not wait by itself at this one place."""
+    for is_last in (*[False] * 100, True):
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if is_last or code_of(error) != sqlite3.SQLITE_BUSY:
+                raise
+            time.sleep(0.02)
+
+
+def require_writable(database: sqlite3.Connection) -> None:
+    """SQLite opens what it cannot write without a word; it speaks up here. A busy file counts as writable."""
+    try:
+        database.execute("DELETE FROM chats WHERE 0")  # BEGIN IMMEDIATE is content with reading there
+    except sqlite3.OperationalError as error:
+        if code_of(error) == sqlite3.SQLITE_READONLY:
+            raise
+
+
+def code_of(error: Exception) -> int:
+    """SQLite's primary result code."""
+    if isinstance(error, UnicodeDecodeError):
+        return sqlite3.SQLITE_CORRUPT
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def shows_damage(error: Exception, path: Path) -> bool:
+    """Whether the file is to blame for an error at its opening; not the disk, rights or other programs."""
+    code = code_of(error)
+    if code == sqlite3.SQLITE_READONLY:  # also SQLite's answer to a file format of the future
+        with contextlib.suppress(OSError):
+            return not has_known_header(path)
+    return code in (*DAMAGE, sqlite3.SQLITE_ERROR)  # the statements are right, so the tables are not
+
+
+def sentence(error: Exception) -> tuple[str, str]:
+    """What went wrong and what to do about it, for a person."""
+    general = (f"The file of chats could not be used: {error}.", "")
+    code = code_of(error)
+    return _SENTENCES.get(sqlite3.SQLITE_CORRUPT if code == sqlite3.SQLITE_NOTADB else code, general)

@@ -1,0 +1,70 @@
+"""How many threads the next step runs on, from how long the last ones took. Knows times, not kernels.
+
+A step is some hundred short parallel pieces, and each waits for its slowest thread. Where other programs take
+cores, threads that share the remaining ones spin on each other: on two cores, steady load beside it took
+decoding from 125 to between 0.2 and 10 tokens a second on two threads, and to between 20 and 60 on one. So a
+step that suddenly takes several times as long is tried on half the threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+
+WINDOW = 4  # steps looked at together
+COLLAPSE = 2.2  # times the usual step: a busy neighbour, not a longer context
+RECOVERED = 1.5
+FIRST_RETRY_S, LAST_RETRY_S = 1.0, 16.0
+_FORGET = 1.02  # the usual step may grow this much with each window, as the context does
+
+
+class ThreadGovernor:
+    """Told of every one-token step. ``set_threads`` is called when the number changes; ``clock`` is in s."""
+
+    def __init__(self, threads: int, set_threads: Callable[[int], None], clock: Callable[[], float]) -> None:
+        self.threads = threads
+        self._full = threads
+        self._half = max(1, threads // 2)
+        self._set_threads = set_threads
+        self._clock = clock
+        self._usual_s: float | None = None  # a step on all threads with nobody in the way
+        self._collapsed_s = 0.0
+        self._steps: list[float] = []
+        self._retry_s = FIRST_RETRY_S
+        self._retry_at = 0.0
+        self._is_retrying = False
+
+    def observe(self, seconds: float) -> None:
+        """Take the duration of one step; may change the number of threads for the next one."""
+        if self._full == 1:
+            return
+        self._steps.append(seconds)
+        if len(self._steps) < WINDOW:
+            return
+        took, self._steps = median(self._steps), []
+        if self.threads == self._full:
+            self._judge_full(took)
+        elif took > self._collapsed_s:  # fewer threads are no help: something else is slow
+            self._usual_s = self._collapsed_s
+            self._change(self._full)
+        elif self._clock() >= self._retry_at:
+            self._is_retrying = True
+            self._change(self._full)
+
+    def _judge_full(self, took: float) -> None:
+        usual = self._usual_s
+        limit = RECOVERED if self._is_retrying else COLLAPSE
+        if usual is None or took <= limit * usual:
+            self._usual_s = took if usual is None else min(took, usual * _FORGET)
+            self._is_retrying, self._retry_s = False, FIRST_RETRY_S
+            return
+        if self._is_retrying:
+            self._retry_s = min(2 * self._retry_s, LAST_RETRY_S)
+        self._is_retrying = False
+        self._collapsed_s = took
+        self._retry_at = self._clock() + self._retry_s
+        self._change(self._half)
+
+    def _change(self, threads: int) -> None:
+        self.threads = threads
+        self._set_threads(threads)

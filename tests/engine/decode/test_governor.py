@@ -1,0 +1,80 @@
+"""Fewer threads where they stumble over each other, all of them again when the way is free."""
+
+from __future__ import annotations
+
+from engine.decode.governor import LAST_RETRY_S, WINDOW, ThreadGovernor
+
+FREE, CROWDED, HALF = 0.008, 0.200, 0.016
+
+
+class Machine:
+    """Steps take what the load allows on the threads that the governor chose."""
+
+    def __init__(self, threads: int = 2) -> None:
+        self.now = 0.0
+        self.is_crowded = False
+        self.changes: list[int] = []
+        self.step_s = {True: {threads: CROWDED}, False: {threads: FREE}}
+        self.governor = ThreadGovernor(threads, self.changes.append, lambda: self.now)
+
+    def run(self, seconds: float) -> int:
+        """Decode for ``seconds``; returns the number of tokens."""
+        end, count = self.now + seconds, 0
+        while self.now < end:
+            took = self.step_s[self.is_crowded].get(self.governor.threads, HALF)
+            self.now += took
+            self.governor.observe(took)
+            count += 1
+        return count
+
+
+def test_a_free_machine_keeps_all_threads() -> None:
+    machine = Machine()
+    machine.run(20)
+    assert machine.changes == []
+
+
+def test_a_crowded_machine_decodes_near_the_speed_of_half_the_threads() -> None:
+    machine = Machine()
+    machine.run(2)
+    machine.is_crowded = True
+    tokens = machine.run(60)
+    assert machine.governor.threads in (1, 2)
+    assert tokens > 0.85 * 60 / HALF
+
+
+def test_all_threads_come_back_soon_after_the_load_has_gone() -> None:
+    machine = Machine()
+    machine.run(2)
+    machine.is_crowded = True
+    machine.run(60)
+    machine.is_crowded = False
+    machine.run(LAST_RETRY_S + 2)
+    assert machine.governor.threads == 2
+
+
+def test_a_longer_context_is_no_crowd() -> None:
+    machine = Machine()
+    for _ in range(400 * WINDOW):
+        machine.step_s[False][2] *= 1.002
+        machine.now += 1
+        machine.governor.observe(machine.step_s[False][2])
+    assert machine.changes == []
+
+
+def test_where_fewer_threads_are_no_help_all_are_used_again() -> None:
+    machine = Machine()
+    machine.run(2)
+    machine.step_s = {True: {2: CROWDED, 1: 2 * CROWDED}, False: {2: FREE}}
+    machine.is_crowded = True
+    machine.run(30)
+    assert machine.changes == [1, 2]
+    assert machine.governor.threads == 2
+
+
+def test_one_thread_is_left_alone() -> None:
+    machine = Machine(threads=1)
+    machine.run(2)
+    machine.is_crowded = True
+    machine.run(10)
+    assert machine.changes == []
