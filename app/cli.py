@@ -230,12 +230,9 @@ def model_path(arguments: argparse.Namespace) -> Path:
         if not arguments.model:
             raise WishError("--model needs a path.", "Give a GGUF file or a model folder.")
         return Path(arguments.model)
-    last = _settings(arguments).last_model
-    if last and Path(last).exists():
-        return Path(last)
-    installed = starter.installed_path()
-    if installed:
-        return installed
+    found = starter.usable(_settings(arguments).last_model)
+    if found:
+        return found
     if "offline" in arguments:
         raise WishError(
             "There is no model on this computer.", "Run decodeck fetch while online, or give --model PATH."

@@ -76,6 +76,8 @@ class Controller(QObject):
         """
         deadline = time.monotonic() + STOP_S
         self._is_stopped = True
+        size = self._window.normalGeometry().size()  # as it is when it is not maximized
+        self._preferences.change(window_width=size.width(), window_height=size.height())
         self.models.stop()
         is_engine_done = self._engine.stop(STOP_S * 2 / 3)
         QCoreApplication.sendPostedEvents(self)

@@ -49,6 +49,9 @@ def build(
     theme.load_fonts()
     theme.apply(application, preferences.value.theme)
     window = MainWindow()
+    saved = preferences.value
+    if saved.window_width and saved.window_height:
+        window.resize(saved.window_width, saved.window_height)
     engine = EngineThread(factory)
     return Program(window, Controller(window, engine, io, preferences), engine, io)
 

@@ -199,11 +199,8 @@ class ModelDesk(QObject):
 
     def _startup_model(self, path: str | None) -> str | None:
         """The path to load at start, looked up on the I/O thread."""
-        last = path or self._preferences.value.last_model
-        if last and (path or Path(last).exists()):
-            return last
-        installed = starter.installed_path()
-        return str(installed) if installed else None
+        found = Path(path) if path else starter.usable(self._preferences.value.last_model)
+        return str(found) if found else None
 
     def _on_probed(self, hardware: Hardware) -> None:
         self._hardware = hardware

@@ -125,6 +125,7 @@ def _setting(default: object, rule: Rule) -> Any:
 
 
 _SAMPLING = SamplingParams()
+_PIXELS = Number(Range(1, 1 << 15, is_whole=True), may_be_none=True)
 _TOKENS = Number(Range(1, 1 << 24, is_whole=True), may_be_none=True)
 
 
@@ -136,6 +137,8 @@ class Settings:
     last_model: str | None = _setting(None, Text(may_be_none=True))
     format: str = _setting("auto", OneOf(FORMATS))
     context: int | None = _setting(None, _TOKENS)
+    window_width: int | None = _setting(None, _PIXELS)
+    window_height: int | None = _setting(None, _PIXELS)
     sidebar_open: bool = _setting(True, Flag())
     tuning_open: bool = _setting(True, Flag())
     temperature: float = _setting(_SAMPLING.temperature, Number(RANGES["temperature"]))

@@ -64,6 +64,16 @@ def model_path() -> Path:
     return paths.models_dir() / MODEL_FILE
 
 
+def usable(last_model: str | None) -> Path | None:
+    """The model to begin with: the one used last if it is still there, else the starter if it is here.
+
+    The starter is always checked, also where it was the last model: a tail that was lost is fetched again.
+    """
+    if last_model and Path(last_model) != model_path() and Path(last_model).exists():
+        return Path(last_model)
+    return installed_path()
+
+
 def installed_path() -> Path | None:
     """The starter, when it is there and its content is right.
 

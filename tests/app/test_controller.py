@@ -402,6 +402,16 @@ def test_choices_are_saved(desk: Desk) -> None:
     assert saved.seed is None  # what counts for one run is not kept
 
 
+def test_the_window_comes_back_in_its_size(
+    desk: Desk, qtbot: QtBot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.start_ready()
+    desk.window.resize(1100, 760)
+    desk.stop()
+    again = Desk(qtbot, qapp, monkeypatch, FakeEngine())
+    assert (again.window.width(), again.window.height()) == (1100, 760)
+
+
 def test_a_store_that_cannot_be_written_does_not_stop_the_answer(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # B086
