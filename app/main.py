@@ -16,6 +16,7 @@ from PySide6.QtWidgets import QApplication
 from app import logs
 from app.controller import Controller
 from app.engine_thread import EngineThread, make_engine
+from app.gui_garbage import GuiGarbage
 from app.io_thread import IoThread
 from app.preferences import Preferences
 from engine.protocol import EngineProtocol
@@ -35,6 +36,7 @@ class Program:
     controller: Controller
     engine: EngineThread
     io: IoThread
+    garbage: GuiGarbage
 
 
 def build(
@@ -44,6 +46,7 @@ def build(
     factory: Callable[[], EngineProtocol] = make_engine,
 ) -> Program:
     """Make the window and what stands behind it; nothing runs yet."""
+    garbage = GuiGarbage(application)
     io = IoThread()
     preferences = Preferences(io, settings, wish)
     theme.load_fonts()
@@ -53,7 +56,7 @@ def build(
     if saved.window_width and saved.window_height:
         window.resize(saved.window_width, saved.window_height)
     engine = EngineThread(factory)
-    return Program(window, Controller(window, engine, io, preferences), engine, io)
+    return Program(window, Controller(window, engine, io, preferences), engine, io, garbage)
 
 
 def start(program: Program, wish: LoadSpec | None) -> None:

@@ -38,7 +38,6 @@ from ui.main_window import CHOOSE_FILE, MainWindow
 from ui.values import (
     ChipView,
     ContextView,
-    ModelRow,
     ModelState,
     NoticeAction,
     NoticeView,
@@ -97,7 +96,11 @@ class ModelDesk(QObject):
     def start(self, path: str | None) -> None:
         """Look at the machine, then load ``path``, else the last model, else an installed starter."""
         self._files(probe, on_done=self._on_probed, on_error=self._on_error)
-        self._files(self._startup_model, path, on_done=self._on_startup_model, on_error=self._on_error)
+        if path:
+            self.choose(path)
+        else:
+            last = self._preferences.value.last_model
+            self._files(starter.usable, last, on_done=self._on_startup_model, on_error=self._on_error)
 
     def stop(self) -> None:
         """Let a running download end; its part is kept."""
@@ -193,23 +196,20 @@ class ModelDesk(QObject):
         loaded = self._loaded.model if self._loaded else None
         if loaded is not None and all(path != loaded.path for path, _ in found):
             found = [(loaded.path, loaded), *found]  # it lies elsewhere
-        self._window.set_models([_row(path, result, loaded.path if loaded else "") for path, result in found])
+        self._window.set_models(
+            [readouts.model_row(path, result, loaded.path if loaded else "") for path, result in found]
+        )
 
     # Loading
-
-    def _startup_model(self, path: str | None) -> str | None:
-        """The path to load at start, looked up on the I/O thread."""
-        found = Path(path) if path else starter.usable(self._preferences.value.last_model)
-        return str(found) if found else None
 
     def _on_probed(self, hardware: Hardware) -> None:
         self._hardware = hardware
         self._window.set_machine(readouts.machine_view(hardware))
         self.refresh()
 
-    def _on_startup_model(self, path: str | None) -> None:
+    def _on_startup_model(self, path: Path | None) -> None:
         if path is not None:
-            self.choose(path)
+            self.choose(str(path))
             return
         self._is_known = True
         self._download.offer()
@@ -403,13 +403,3 @@ class ModelDesk(QObject):
             return plan(self._loaded.model, hardware, self._wish, self._held_bytes())
         except EngineError:
             return None
-
-
-def _row(path: str, result: ModelSpec | EngineError, loaded: str) -> ModelRow:
-    if isinstance(result, EngineError):
-        return ModelRow(path, Path(path).name, reason=str(result))
-    size = sum(tensor.nbytes for tensor in result.tensors)
-    detail = (
-        f"{result.num_params / 1e6:,.0f} M parameters · {result.weight_bits:.1f} bits · {size / 1e9:.2f} GB"
-    )
-    return ModelRow(path, result.name, detail, is_loaded=path == loaded)

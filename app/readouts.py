@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from engine.errors import EngineError
 from engine.fit.bytes import layer_bits
 from engine.fit.plan import plan, training_sentence
 from engine.types import AnswerStats, Hardware, LoadPlan, LoadSpec, MemoryReport, ModelSpec, StepStats
 from ui import numbers
 from ui.numbers import NBSP
-from ui.values import FormatChoice, MachineView, MemoryView, StatusView, TuningView, VerdictView
+from ui.values import FormatChoice, MachineView, MemoryView, ModelRow, StatusView, TuningView, VerdictView
 
 SHORTEST_CONTEXT = 512
 FEWEST_PROMPT_TOKENS = 16
@@ -30,27 +33,27 @@ def chip_detail(made: LoadPlan) -> str:
 
 def stats_line(stats: AnswerStats) -> str:
     """Measured figures of a finished answer; what was not measured is left out."""
-    parts = [f"{numbers.count(stats.generated_tokens)} token{'s' * (stats.generated_tokens != 1)}"]
-    if stats.decode_tps is not None:
-        parts.append(f"{numbers.tps(stats.decode_tps)}{NBSP}tok/s")
-    if stats.ttft_s is not None:
-        parts.append(f"first token {numbers.seconds(stats.ttft_s)}{NBSP}s")
-    return " · ".join(parts)
+    return _figures(_tokens(stats.generated_tokens), stats.decode_tps, stats.ttft_s)
+
+
+def live_line(event: StepStats) -> str:
+    """Figures of an answer that is being written."""
+    return _figures(f"{_tokens(event.generated_tokens)} so far", event.decode_tps, event.ttft_s)
+
+
+def _tokens(count: int) -> str:
+    return f"{numbers.count(count)} token{'s' * (count != 1)}"
+
+
+def _figures(tokens: str, decode_tps: float | None, ttft_s: float | None) -> str:
+    speed = [] if decode_tps is None else [f"{numbers.tps(decode_tps)}{NBSP}tok/s"]
+    first = [] if ttft_s is None else [f"first token {numbers.seconds(ttft_s)}{NBSP}s"]
+    return " · ".join([tokens, *speed, *first])
 
 
 def prompt_speed(stats: AnswerStats) -> float | None:
     """Prefill speed worth showing: a handful of tokens is one short step and says little."""
     return stats.prefill_tps if stats.prompt_tokens - stats.reused_tokens >= FEWEST_PROMPT_TOKENS else None
-
-
-def live_line(event: StepStats) -> str:
-    """Figures of an answer that is being written."""
-    parts = [f"{numbers.count(event.generated_tokens)} token{'s' * (event.generated_tokens != 1)} so far"]
-    if event.decode_tps is not None:
-        parts.append(f"{numbers.tps(event.decode_tps)}{NBSP}tok/s")
-    if event.ttft_s is not None:
-        parts.append(f"first token {numbers.seconds(event.ttft_s)}{NBSP}s")
-    return " · ".join(parts)
 
 
 def machine_view(hardware: Hardware) -> MachineView:
@@ -168,6 +171,17 @@ def tuning_view(
         apply_percent=percent,
         reload_s=None if load_s is None else left * load_s * wanted.bytes.weights / loaded.bytes.weights,
     )
+
+
+def model_row(path: str, result: ModelSpec | EngineError, loaded: str) -> ModelRow:
+    """A row of the picker; ``loaded`` is the path of the model in memory."""
+    if isinstance(result, EngineError):
+        return ModelRow(path, Path(path).name, reason=str(result))
+    size = sum(tensor.nbytes for tensor in result.tensors)
+    detail = (
+        f"{result.num_params / 1e6:,.0f} M parameters · {result.weight_bits:.1f} bits · {size / 1e9:.2f} GB"
+    )
+    return ModelRow(path, result.name, detail, is_loaded=path == loaded)
 
 
 def verdict_view(made: LoadPlan) -> VerdictView:

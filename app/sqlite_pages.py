@@ -156,6 +156,8 @@ def _value(kind: int, payload: bytes, start: int) -> tuple[object, int]:
         length = (kind - 12) // 2
         data = payload[start : start + length]
         return (data.decode("utf-8", "replace") if kind % 2 else data), length
+    if start > len(payload):
+        raise ValueError("a record of another length")
     if kind in _INTEGER_BYTES:
         length = _INTEGER_BYTES[kind]
         return int.from_bytes(payload[start : start + length], "big", signed=True), length

@@ -261,12 +261,15 @@ class Store:
                 if option == "immutable=1" and log.exists() and log.stat().st_size:
                     self.read_only_reason += " The newest messages may be missing."
                 return database
-        return self._open_in_memory(reason)
+        return self._open_in_memory(reason, salvage(self.path))
 
-    def _open_in_memory(self, reason: str) -> sqlite3.Connection:
-        self.notice = f"{reason} New chats are kept only until the program ends."
+    def _open_in_memory(self, reason: str, saved: Salvaged | None = None) -> sqlite3.Connection:
+        self.notice = f"{reason} What is new is kept only until the program ends."
         database = link(":memory:")
         prepare(database)
+        if saved is not None:
+            with contextlib.suppress(sqlite3.Error):
+                _fill(database, saved)
         return database
 
     def _replace_damaged(self) -> sqlite3.Connection:
@@ -285,10 +288,7 @@ class Store:
                 database.close()
                 raise
         except (OSError, *FAILURES):
-            database = self._open_in_memory("The file of chats is damaged and could not be replaced.")
-            with contextlib.suppress(sqlite3.Error):
-                _fill(database, saved)
-            return database
+            return self._open_in_memory("The file of chats is damaged and could not be replaced.", saved)
         self.notice = (
             f'The file of chats was damaged. It was set aside as "{aside.name}"; {_saved_sentence(saved)}'
         )
@@ -324,12 +324,9 @@ def _saved_sentence(saved: Salvaged) -> str:
 
 
 def _rows_sentence(num_chats: int, num_turns: int) -> str | None:
-    if not num_chats and not num_turns:
-        return None
-    return (
-        f"The file of chats is damaged in places: {_counted(num_chats, 'chat')} and"
-        f" {_counted(num_turns, 'message')} in it cannot be shown."
-    )
+    found = ((num_chats, "chat"), (num_turns, "message"))
+    lost = " and ".join(_counted(number, word) for number, word in found if number)
+    return f"The file of chats is damaged in places: {lost} in it cannot be shown." if lost else None
 
 
 def _counted(number: int, word: str) -> str:

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from app import chat_file
 from app import store as store_module
 from app.atomic_file import StorageError
 from app.conversation import Conversation, Turn
-from app.salvage import salvage
+from app.salvage import Salvaged
 from app.store import UNDO_S, Store
 
 ROOT = Path(__file__).parents[2]
@@ -67,6 +68,19 @@ def filled(path: Path, num_chats: int = 3, num_turns: int = 2) -> None:
             chat = store.create_chat(f"chat {number}", f"c{number}")
             for index in range(num_turns):
                 store.add_message(turn(f"{chat.id}-{index}", chat.id, "words " * 100))
+
+
+def assert_repaired(path: Path) -> None:
+    """The file made by ``filled`` with one chat was set aside, its rows are here; the next start is calm."""
+    with opened(path) as store:
+        assert "1 chat with 2 messages could be read" in (store.notice or "")
+        assert store.read_only_reason is None
+        (chat,) = store.list_chats()
+        assert len(store.messages(chat.id)) == 2
+        store.add_message(turn("new", chat.id))
+    with opened(path) as store:
+        assert store.notice is None
+        assert len(store.messages("c0")) == 3
 
 
 def test_a_chat_comes_back_as_it_was(path: Path, store: Store) -> None:
@@ -137,7 +151,8 @@ def test_a_deleted_chat_is_gone_from_the_disk_at_a_later_start(path: Path, clock
         store.delete_chat("c")
     clock.now += UNDO_S + 1
     with opened(path, clock) as store:
-        store.restore_chat("c")
+        with pytest.raises(StorageError, match="removed for good"):
+            store.restore_chat("c")
         assert store.list_chats() == ()
         assert store.messages("c") == ()
     assert b"unforgettable" not in path.read_bytes()
@@ -260,17 +275,16 @@ def test_a_new_file_that_cannot_be_filled_is_closed_again(
     made: list[sqlite3.Connection] = []
     fill = store_module._fill
 
-    def fail(database: sqlite3.Connection, *rows: object) -> None:
+    def fail(database: sqlite3.Connection, saved: Salvaged) -> None:
         made.append(database)
-        fill(database, (), ())
+        fill(database, replace(saved, chats=(), turns=()))
         raise sqlite3.OperationalError("disk I/O error")
 
     monkeypatch.setattr(store_module, "_fill", fail)
     with opened(path) as store:
         assert "could not be replaced" in (store.notice or "")
-        (database,) = made
         with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-            database.execute("SELECT 1")
+            made[0].execute("SELECT 1")
 
 
 def test_an_empty_file_is_a_new_one(path: Path) -> None:
@@ -300,13 +314,6 @@ def test_what_lies_outside_the_damage_is_read(path: Path) -> None:
         assert store._db.execute("PRAGMA quick_check").fetchone() == ("ok",)
 
 
-def test_messages_whose_chat_is_lost_are_gathered(path: Path) -> None:
-    filled(path, num_chats=2)
-    with contextlib.closing(sqlite3.connect(path)) as database, database:
-        database.execute("UPDATE chats SET title = x'00' WHERE id = 'c0'")
-    assert salvage(path)[0][-1].title == "Recovered chat"
-
-
 def test_a_newer_version_is_opened_for_reading_with_the_reason(path: Path) -> None:
     filled(path)
     with contextlib.closing(sqlite3.connect(path)) as database:
@@ -331,7 +338,7 @@ def test_a_file_that_cannot_be_written_is_read(path: Path, monkeypatch: pytest.M
         database.execute("CREATE TABLE x(y)")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "_prepare", refuse)
+        patch.setattr(store_module, "prepare", refuse)
         with opened(path) as store:
             assert len(store.list_chats()) == 3
             assert store.read_only_reason is not None
@@ -348,11 +355,211 @@ def test_without_a_place_on_the_disk_the_program_starts_all_the_same(tmp_path: P
         assert len(store.messages("c")) == 1
 
 
-def test_a_row_that_no_version_wrote_is_an_error_with_a_sentence(path: Path, store: Store) -> None:
-    store.create_chat("t", "c")
-    store._db.execute("UPDATE chats SET title = x'00'")
-    with pytest.raises(StorageError, match="damaged"):
-        store.list_chats()
+def test_undo_of_a_deletion_that_another_window_made_final_is_refused(path: Path, clock: Clock) -> None:
+    """Its clock had jumped ahead, so the time to undo was over there."""
+    with opened(path, clock) as store:
+        store.create_chat("t", "c")
+        store.delete_chat("c")
+        ahead = Clock()
+        ahead.now = clock.now + 10 * UNDO_S
+        with opened(path, ahead):
+            pass
+        with pytest.raises(StorageError, match="removed for good by another window"):
+            store.restore_chat("c")
+
+
+@pytest.mark.parametrize(
+    ("damage", "num_chats", "num_turns", "said"),
+    [
+        ("UPDATE chats SET title = x'41' WHERE id = 'c1'", 2, 4, "places: 1 chat in it"),
+        ("UPDATE chats SET updated_s = 'abc' WHERE id = 'c1'", 2, 4, "places: 1 chat in it"),
+        ("UPDATE messages SET content = x'41' WHERE chat_id = 'c1'", 3, 4, "places: 2 messages in it"),
+        ("UPDATE messages SET parent_id = x'41' WHERE id = 'c1-0'", 3, 5, "places: 1 message in it"),
+        ("UPDATE chats SET active_id = x'41', model = x'41', decode_tps = 'a'", 3, 6, None),
+    ],
+)
+def test_a_damaged_row_costs_itself_alone_and_is_counted(
+    path: Path, damage: str, num_chats: int, num_turns: int, said: str | None
+) -> None:
+    filled(path)
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute(damage)
+    with opened(path) as store:
+        chats = store.list_chats()
+        assert len(chats) == num_chats
+        assert sum(len(store.messages(chat.id)) for chat in chats) == num_turns
+        assert (said is None) is (store.notice is None)
+        assert (said or "") in (store.notice or "")
+        store.add_message(turn("new", chats[0].id))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"CREATE TABLE messages", b"CREATE TABL\xff messages"),  # sqlite3 cannot decode its own complaint
+        (b"CREATE TABLE messages", b"CREATE TABLX messages"),
+        (b"tablechatschats", b"tablechatschatt"),
+        (b"active_id TEXT", b"active_iX TEXT"),
+        (b"active_id TEXT", b"active_\xffd TEXT"),
+        (b"content TEXT NOT", b"content REAL NOT"),
+        (b"REFERENCES chats(id)", b"REFERENCES chatX(id)"),
+    ],
+)
+def test_damage_in_the_list_of_tables_is_repaired_without_loss(path: Path, old: bytes, new: bytes) -> None:
+    filled(path, num_chats=1)
+    data = path.read_bytes()
+    assert old in data
+    path.write_bytes(data.replace(old, new, 1))
+    assert_repaired(path)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [(0, 77), (16, 8), (18, 77), (19, 77), (20, 77), (21, 77), (47, 77), (59, 2), (60, 77)],
+)
+def test_damage_in_the_header_is_repaired_without_loss(path: Path, place: int, value: int) -> None:
+    filled(path, num_chats=1)
+    data = bytearray(path.read_bytes())
+    data[place] = value
+    path.write_bytes(bytes(data))
+    assert_repaired(path)
+
+
+def test_tables_that_are_missing_are_made_anew(path: Path) -> None:
+    path.parent.mkdir()
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA user_version = 1")
+    with opened(path) as store:
+        assert "no chat in it could be read" in (store.notice or "")
+        store.create_chat("t")
+    with opened(path) as store:
+        assert store.notice is None
+        assert len(store.list_chats()) == 1
+
+
+def test_a_file_from_before_there_were_drafts_gets_their_table(path: Path) -> None:
+    filled(path)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("DROP TABLE drafts")
+    with opened(path) as store:
+        assert store.notice is None
+        store.save_draft("c0", "unsent")
+        assert store.drafts() == {"c0": "unsent"}
+        assert len(store.list_chats()) == 3
+
+
+def test_damage_that_shows_only_later_is_repaired_at_the_next_start(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(path, num_chats=30, num_turns=20)
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 2 // 4096 * 4096
+    data[middle : middle + 3 * 4096] = bytes(3 * 4096)
+    path.write_bytes(bytes(data))
+    monkeypatch.setattr(chat_file, "_CHECK_UP_TO_BYTES", 0)
+    with opened(path) as store:
+        assert store.notice is None
+        with pytest.raises(StorageError, match="repaired at the next start"):
+            [store.messages(f"c{number}") for number in range(30)]
+    with opened(path) as store:
+        assert "set aside" in (store.notice or "")
+        for chat in store.list_chats():
+            assert store.messages(chat.id)
+    with opened(path) as store:
+        assert store.notice is None
+
+
+def test_damaged_chats_that_cannot_be_replaced_are_shown_all_the_same(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(path)
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE messages", b"CREATE TABLX messages", 1))
+
+    def refuse(path: Path) -> Path:
+        raise PermissionError(13, "held by another window", str(path))
+
+    monkeypatch.setattr(store_module, "set_aside", refuse)
+    with opened(path) as store:
+        assert "could not be replaced" in (store.notice or "")
+        assert "only until the program ends" in (store.notice or "")
+        assert [len(store.messages(chat.id)) for chat in store.list_chats()] == [2, 2, 2]
+
+
+@pytest.fixture
+def read_only_folder(path: Path) -> Iterator[Path]:
+    """The folder of a filled file, in which nothing can be made."""
+    if not hasattr(os, "geteuid") or os.geteuid() == 0:
+        pytest.skip("permissions do not bind here")
+    filled(path)
+    path.parent.chmod(0o555)
+    yield path.parent
+    path.parent.chmod(0o755)
+
+
+def test_chats_in_a_read_only_folder_are_read(path: Path, read_only_folder: Path) -> None:
+    with opened(path) as store:
+        assert store.notice is None
+        assert "is read-only. Chats can be read, not changed." in (store.read_only_reason or "")
+        assert [len(store.messages(chat.id)) for chat in store.list_chats()] == [2, 2, 2]
+        assert store.drafts() == {}
+        with pytest.raises(StorageError, match="read-only"):
+            store.create_chat("t")
+
+
+def test_a_file_that_permits_no_writing_says_so_at_the_start(path: Path, read_only_folder: Path) -> None:
+    path.chmod(0o444)
+    read_only_folder.chmod(0o755)
+    with opened(path) as store:
+        assert "read-only" in (store.read_only_reason or "")
+        assert len(store.list_chats()) == 3
+
+
+def test_where_the_log_cannot_be_made_the_chats_are_read_without_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a read-only folder, also where permissions do not bind."""
+    filled(path)
+    link = chat_file.link
+
+    def link_without_log(place: str, is_uri: bool = False) -> sqlite3.Connection:
+        if place == ":memory:" or place.endswith("?immutable=1"):
+            return link(place, is_uri)
+        return link(str(path.parent / "absent" / "chats.db"))
+
+    monkeypatch.setattr(store_module, "link", link_without_log)
+    with opened(path) as store:
+        assert (
+            store.read_only_reason == "The folder of the chats is read-only. Chats can be read, not changed."
+        )
+        assert len(store.list_chats()) == 3
+
+
+def test_damaged_chats_on_a_read_only_disk_are_shown_all_the_same(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk's refusal may come first and hide the damage."""
+    filled(path)
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE messages", b"CREATE TABLX messages", 1))
+    monkeypatch.setattr(store_module, "shows_damage", lambda error, path: False)
+    with opened(path) as store:
+        assert "only until the program ends" in (store.notice or "")
+        assert len(store.list_chats()) == 3
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_what_is_no_file_is_not_opened(path: Path, kind: str) -> None:
+    path.parent.mkdir()
+    if kind == "folder":
+        path.mkdir()
+    elif hasattr(os, "mkfifo"):
+        os.mkfifo(path)
+    else:
+        pytest.skip("no pipes in folders here")
+    with opened(path) as store:
+        assert "is not a file. What is new is kept only until" in (store.notice or "")
+        store.create_chat("t")
+        assert len(store.list_chats()) == 1
+    assert path.exists()
 
 
 def test_unreadable_figures_cost_no_message(store: Store) -> None:
