@@ -74,6 +74,8 @@ class Controller(QObject):
 
         The engine ends first, and what it said at its end is heard before the chats are saved.
         """
+        if self._is_stopped:
+            return True
         deadline = time.monotonic() + STOP_S
         self._is_stopped = True
         size = self._window.normalGeometry().size()  # as it is when it is not maximized
@@ -81,6 +83,7 @@ class Controller(QObject):
         self.models.stop()
         is_engine_done = self._engine.stop(STOP_S * 2 / 3)
         QCoreApplication.sendPostedEvents(self)
+        self._engine.events.disconnect(self._on_engine_events)  # a step that hung may come back late
         self.chats.close()
         return self._io.stop(max(0.0, deadline - time.monotonic())) and is_engine_done
 

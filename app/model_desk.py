@@ -97,7 +97,7 @@ class ModelDesk(QObject):
         """Look at the machine, then load ``path``, else the last model, else an installed starter."""
         self._files(probe, on_done=self._on_probed, on_error=self._on_error)
         if path:
-            self.choose(path)
+            self._read(path)
         else:
             last = self._preferences.value.last_model
             self._files(starter.usable, last, on_done=self._on_startup_model, on_error=self._on_error)
@@ -107,8 +107,12 @@ class ModelDesk(QObject):
         self._download.stop()
 
     def choose(self, path: str) -> None:
-        """Read the header of ``path`` off this thread, then load it."""
+        """Load what the user chose; what was said of an earlier choice goes."""
         self._window.clear_notice()
+        self._read(path)
+
+    def _read(self, path: str) -> None:
+        """Read the header of ``path`` off this thread, then load it."""
         self._files(
             read_spec,
             path,
@@ -166,19 +170,14 @@ class ModelDesk(QObject):
         window.starter_requested.connect(self._download.start)
         window.download_cancelled.connect(self._download.stop)
         self._download.changed.connect(self._on_download_changed)
-        self._download.done.connect(self.choose)
-        window.format_chosen.connect(self._on_format_chosen)
-        window.context_chosen.connect(self._on_context_chosen)
+        self._download.done.connect(self._read)
+        window.format_chosen.connect(lambda format: self._change_wish(format=format))
+        window.context_chosen.connect(lambda context: self._change_wish(context=context))
         window.apply_requested.connect(self._on_apply)
 
-    def _on_format_chosen(self, format: str) -> None:
+    def _change_wish(self, **values: Any) -> None:
         if self._wish is not None:
-            self._wish = replace(self._wish, format=format)
-            self.refresh()
-
-    def _on_context_chosen(self, context: int) -> None:
-        if self._wish is not None:
-            self._wish = replace(self._wish, context=context)
+            self._wish = replace(self._wish, **values)
             self.refresh()
 
     def _on_apply(self) -> None:
@@ -209,7 +208,7 @@ class ModelDesk(QObject):
 
     def _on_startup_model(self, path: Path | None) -> None:
         if path is not None:
-            self.choose(str(path))
+            self._read(str(path))
             return
         self._is_known = True
         self._download.offer()
@@ -286,18 +285,16 @@ class ModelDesk(QObject):
         wanted, previous = self._loading, self._previous
         self._loading = self._loaded = self._previous = None
         assert wanted is not None
+        is_same = previous is not None and previous.model.path == wanted.model.path
+        title = "These settings did not load." if is_same else f"{wanted.model.name} could not be loaded."
+        after = failed.hint if previous is None else "What was loaded before is coming back."
+        actions = (NoticeAction(CHOOSE_FILE, "Choose another file"),) if previous is None else ()
+        text = f"{failed.message} {after}"
+        self._window.show_notice(NoticeView("error", title, text, actions, failed.details))
         if previous is not None:
-            text = f"{failed.message} The previous settings are coming back."
-            self._window.show_notice(
-                NoticeView("error", "These settings did not load.", text, (), failed.details)
-            )
             self._begin(previous)
         else:
             self._failed_name = wanted.model.name
-            title = f"{wanted.model.name} could not be loaded."
-            text = f"{failed.message} {failed.hint}"
-            choose = NoticeAction(CHOOSE_FILE, "Choose another file")
-            self._window.show_notice(NoticeView("error", title, text, (choose,), failed.details))
         self.refresh()
 
     def _on_error(self, failed: Failed) -> None:

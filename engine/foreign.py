@@ -5,12 +5,37 @@ Knows no file and no format. Standard library only.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
+from engine.errors import EngineError
+
 
 def printable(text: str, most: int = 80) -> str:
     """Foreign text on one line of at most `most` characters, without control characters."""
     seen = text[: 4 * most]  # a hostile text may be huge
     line = " ".join("".join(c if c.isprintable() else " " for c in seen).split())
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def one_line(text: str) -> str:
+    """Text with a space for each character that ends a line or commands a terminal; its length stays."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
+
+
+@contextlib.contextmanager
+def plain_errors() -> Iterator[None]:
+    """Messages of EngineErrors out of the block are one line of printable characters, paths in them too.
+
+    It stands at the doors through which a path comes in; names from inside a file are short as well
+    (`printable`, `shown`) where a message is made.
+    """
+    try:
+        yield
+    except EngineError as error:
+        error.message, error.hint = one_line(error.message), one_line(error.hint)
+        error.args = (error.message,)
+        raise
 
 
 def shown(value: object, most: int = 80) -> str:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import ModelFileError
+from engine.foreign import one_line, plain_errors
 from engine.models.signature import open_regular
 from engine.models.spec import read_spec
 from engine.quant.dequantize import FLOAT_TYPES, dequantize
@@ -31,6 +32,7 @@ class Checkpoint:
     Opening compares the files with the spec and raises ModelFileError where they changed since.
     """
 
+    @plain_errors()
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
         self._infos = {tensor.name: tensor for tensor in spec.tensors}
@@ -41,7 +43,7 @@ class Checkpoint:
                 file, _ = open_regular(path)
                 self._files.append(file)
                 self._states.append(_state(file))
-            if read_spec(spec.path).tensors != spec.tensors:
+            if read_spec(spec.path) != spec:
                 raise ModelFileError(f"{spec.path}: the model changed since it was examined.", _RELOAD)
         except BaseException:
             self.close()
@@ -108,7 +110,7 @@ class Checkpoint:
 
     def _read_into(self, buffer: Tensor, info: TensorInfo, offset: int) -> None:
         """Fill the buffer from a file, in as many reads as it takes."""
-        path = self.spec.files[info.file]
+        path = one_line(self.spec.files[info.file])
         changed = ModelFileError(f"{path}: the file changed while it was loaded ({info.name}).", _RELOAD)
         if not self._files:
             raise ValueError("the checkpoint is closed")

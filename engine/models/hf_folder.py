@@ -102,7 +102,7 @@ def _read_shards(folder: Path, names: set[str]) -> tuple[tuple[str, ...], tuple[
         if not isinstance(file, str) or not file or file != Path(file).name or "\\" in file:
             raise ModelFileError(f"{index_path}: {shown(file)} is not the name of a file beside it.")
         if not file.endswith(".safetensors"):
-            raise pickle_refusal(str(folder / file))
+            raise pickle_refusal(str(folder / printable(file)))
         shards.add(file)
     ordered = sorted(shards)
     _refuse_missing(folder, names, ordered)
@@ -125,5 +125,6 @@ def _refuse_missing(folder: Path, names: set[str], shards: list[str]) -> None:
     others = {name.lower(): name for name in names}
     other = others.get(missing[0].lower())
     more = f" and {len(missing) - 1} more files" if len(missing) > 1 else ""
-    hint = f"Rename {other} to {missing[0]}." if other else _AGAIN
-    raise ModelFileError(f"{folder / missing[0]}: this part of the weights is missing{more}.", hint)
+    name = printable(missing[0])
+    hint = f"Rename {printable(other)} to {name}." if other else _AGAIN
+    raise ModelFileError(f"{folder / name}: this part of the weights is missing{more}.", hint)

@@ -12,16 +12,28 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.errors import EngineError, ModelFileError, UnsupportedModelError
-from engine.foreign import shown
+from engine.foreign import plain_errors, shown
 from engine.models import families, gguf, gguf_spec, hf_folder, hf_spec, safetensors_header
 from engine.quant import formats
 from engine.types import ModelSpec, TensorInfo
+
+# Several times what the largest published models have.
+_MOST = {
+    "num_layers": 1 << 10,
+    "hidden_size": 1 << 17,
+    "intermediate_size": 1 << 20,
+    "num_heads": 1 << 12,
+    "head_dim": 1 << 10,
+    "vocab_size": 1 << 22,
+}
+_MOST_QUERY_SIZE = 1 << 18  # of all heads together
 
 _OTHER_TYPE = "Choose another quantization of this model, such as Q4_K_M or Q8_0."
 _BY_HAND = re.compile(r"\.part\d+of\d+$", re.IGNORECASE)
 _EXPERTS = re.compile(r"_exps?\b|experts?\b|ffn_gate_inp|block_sparse_moe")
 
 
+@plain_errors()
 def read_spec(path: str) -> ModelSpec:
     """The model at `path`: a GGUF file, a model folder, or a file inside one (config.json, weights).
 
@@ -52,6 +64,7 @@ def _read(path: str) -> ModelSpec:
     return _checked(gguf_spec.from_header(path, gguf.read_header(path)))
 
 
+@plain_errors()
 def scan_folder(folder: str) -> list[tuple[str, ModelSpec | EngineError]]:
     """The models in a folder and its direct sub-folders, by name; broken ones with their error.
 
@@ -152,6 +165,11 @@ def _check_sizes(spec: ModelSpec) -> None:
             f"{spec.path}: the model claims {spec.num_layers:,} layers,"
             f" but the file holds only {len(spec.tensors):,} tensors."
         )
+    sizes = {name: int(getattr(spec, name)) for name in _MOST}
+    limits = _MOST | {"num_heads × head_dim": _MOST_QUERY_SIZE}
+    for name, size in (sizes | {"num_heads × head_dim": spec.num_heads * spec.head_dim}).items():
+        if size > limits[name]:
+            raise ModelFileError(f"{spec.path}: {name} is {size:,}; at most {limits[name]:,} are believable.")
     if spec.head_dim % 2:
         raise ModelFileError(f"{spec.path}: heads of {spec.head_dim} numbers cannot be rotated in pairs.")
     if spec.num_heads % spec.num_kv_heads:

@@ -20,6 +20,7 @@ from engine.text.vocabulary import (
     AddedToken,
     Vocabulary,
     byte_level_bytes,
+    check_added,
     end_ids,
     missing,
 )
@@ -77,6 +78,7 @@ def from_metadata(metadata: dict[str, Any]) -> Vocabulary:
         for token_id, kind in enumerate(types)
         if kind in (_CONTROL, _USER_DEFINED) and tokens[token_id]
     )
+    check_added([token.text for token in added])
     warnings: list[str] = []
     bos_id = _token_id(metadata, "bos_token_id", len(tokens), warnings)
     eos_id = _token_id(metadata, "eos_token_id", len(tokens), warnings)

@@ -18,18 +18,20 @@ from tokenizers import Tokenizer
 from engine.errors import ModelFileError, TokenizerError
 from engine.foreign import shown
 from engine.models.hf_folder import read_json
-from engine.text import patterns
+from engine.text import growth, patterns
 from engine.text.backend import ids_of, refusals
 from engine.text.vocabulary import (
     AddedToken,
     Vocabulary,
     byte_level_bytes,
+    check_added,
     end_ids,
     missing,
 )
 
 _MAX_BYTES = 256 << 20
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+_WITHOUT_LENGTHS = {"truncation": None, "padding": None}  # both would change what is encoded
 _STAND_IN = "\U0010fffd\U0010fffc\U0010fffd"
 
 
@@ -41,33 +43,38 @@ def read(folder: str) -> Vocabulary:
     data = _read_json(folder, "tokenizer.json")
     for pattern in _patterns(data):
         patterns.check(pattern)
+    grown = growth.of(data)
+    added = _added_tokens(data)
+    check_added([token.text for token in added])
     config = _read_json(folder, "tokenizer_config.json")
     generation = _read_json(folder, "generation_config.json")
     template = _chat_template(folder, config)
-    whole = _backend(data, path)  # from here on the data have the shape that they should
-    added = _added_tokens(data)
+    # From here on the data have the shape that they should. What a normalizer would do to the added tokens
+    # is of no use here.
+    vocab = _backend({**data, **_WITHOUT_LENGTHS, "normalizer": None}, path).get_vocab(True)
     plain = _backend(_plain_data(data), path)
-    ids_by_text = {token.text: token.id for token in added}
-    bos_token, eos_token = _token_text(config.get("bos_token")), _token_text(config.get("eos_token"))
-    bos_id = ids_by_text.get(bos_token, whole.token_to_id(bos_token) if bos_token else None)
-    vocab = whole.get_vocab(with_added_tokens=True)
-    vocab_size = max(vocab.values(), default=-1) + 1
+    kind = _model_kind(data["model"])
+    ids_by_text = vocab | {token.text: token.id for token in added}
     warnings: list[str] = []
-    listed = _listed_ends(eos_token, generation, whole, vocab_size, warnings)
+    bos_token, eos_token = (_token_text(config, name, warnings) for name in ("bos_token", "eos_token"))
+    bos_id = ids_by_text.get(bos_token) if bos_token else None
+    eos_id = vocab.get(eos_token) if eos_token else None
+    vocab_size = max(vocab.values(), default=-1) + 1
+    listed = _listed_ends(eos_id, generation, vocab_size, warnings)
     texts = {token_id: text for text, token_id in vocab.items()}
     to_bytes, strips = _decoder(data.get("decoder"))
     return Vocabulary(
-        kind=f"tokenizer.json/{data.get('model', {}).get('type', 'BPE')}",
+        kind=f"tokenizer.json/{kind}",
         vocab_size=vocab_size,
         added=tuple(added),
         control_ids=frozenset(token.id for token in added if token.control),
-        encode=_encoder(plain, data),
+        encode=_encoder(plain, data, grown),
         bytes_of=_bytes_of(texts, {token.id for token in added}, to_bytes),
         bos_id=bos_id,
         bos_token=bos_token,
         eos_token=eos_token,
         eos_ids=end_ids(listed, added),
-        add_bos=bos_id is not None and _first_id(whole) == bos_id,
+        add_bos=bos_id is not None and _first_id(data.get("post_processor")) == bos_id,
         chat_template=template,
         warnings=tuple(warnings),
         strips_first_space=strips,
@@ -104,22 +111,31 @@ def _chat_template(folder: str, config: dict[str, Any]) -> str | None:
             raise ModelFileError(f"{path} cannot be read: {error}.", "Download the folder again.") from None
     template = config.get("chat_template")
     if isinstance(template, list):
-        named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
-        template = named.get("default")
+        entries = [entry for entry in template if isinstance(entry, dict) and entry.get("name") == "default"]
+        template = entries[-1].get("template") if entries else None
     return template if isinstance(template, str) else None
 
 
-def _token_text(value: object) -> str:
-    """A token as a config spells it: its text, or an object with its text."""
+def _token_text(config: dict[str, Any], name: str, warnings: list[str]) -> str:
+    """A token as a config spells it: its text, or an object with its text. Half a character is no text."""
+    value = config.get(name)
     if isinstance(value, dict):
         value = value.get("content")
-    return value if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    if any("\ud800" <= letter <= "\udfff" for letter in value):
+        warnings.append(f"The {name} {shown(value)} is not valid text; ignored.")
+        return ""
+    return value
 
 
 def _added_tokens(data: dict[str, Any]) -> list[AddedToken]:
     """The added tokens of a tokenizer.json; the special ones are control tokens."""
     added = []
-    for entry in data.get("added_tokens") or ():
+    entries = data.get("added_tokens")
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, dict):
+            continue  # the library refuses it
         text, token_id = entry.get("content"), entry.get("id")
         if isinstance(text, str) and text and isinstance(token_id, int):
             flags = {name: entry.get(name) is True for name in ("lstrip", "rstrip", "single_word")}
@@ -134,7 +150,7 @@ def _plain_data(data: dict[str, Any]) -> dict[str, Any]:
     """
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     stand_in = {"id": 1 << 24, "content": _STAND_IN, **flags}
-    return {**data, "added_tokens": [stand_in], "post_processor": None, "truncation": None, "padding": None}
+    return {**data, **_WITHOUT_LENGTHS, "added_tokens": [stand_in], "post_processor": None}
 
 
 def _backend(data: dict[str, Any], path: str) -> Tokenizer:
@@ -142,11 +158,12 @@ def _backend(data: dict[str, Any], path: str) -> Tokenizer:
         return Tokenizer.from_str(json.dumps(data, ensure_ascii=False))
 
 
-def _encoder(plain: Tokenizer, data: dict[str, Any]) -> Callable[[str, bool], list[int]]:
+def _encoder(plain: Tokenizer, data: dict[str, Any], grown: int) -> Callable[[str, bool], list[int]]:
     """Some tokenizers put a space before the first word only: later stretches follow a stand-in token."""
     marks_first = "Metaspace" in json.dumps([data.get("pre_tokenizer"), data.get("normalizer")])
 
     def encode(text: str, is_first: bool) -> list[int]:
+        growth.check(text, grown)
         if is_first or not marks_first:
             return ids_of(plain, text)
         return ids_of(plain, _STAND_IN + text)[1:]
@@ -154,27 +171,69 @@ def _encoder(plain: Tokenizer, data: dict[str, Any]) -> Callable[[str, bool], li
     return encode
 
 
-def _first_id(whole: Tokenizer) -> int | None:
-    """What the tokenizer puts before every text."""
-    with refusals("This model's tokenizer cannot be used"):
-        return next(iter(whole.encode("", add_special_tokens=True).ids), None)
+def _model_kind(model: dict[str, Any]) -> str:
+    """BPE or Unigram; other models, and one that fails at an unknown character, are refused by name."""
+    kind = model.get("type", "BPE" if "merges" in model else None)
+    if kind not in ("BPE", "Unigram"):
+        raise TokenizerError(
+            f"The tokenizer model {shown(kind)} is not supported.",
+            "Models with BPE or Unigram tokenizers run.",
+        )
+    if kind == "Unigram" and model.get("unk_id") is None:
+        raise missing("its tokenizer has no token for unknown characters (unk_id)")
+    return str(kind)
+
+
+def _first_id(post_processor: object) -> int | None:
+    """What a post-processor puts before every text; of several the last stands outermost."""
+    steps = [post_processor]
+    while steps:
+        step = steps.pop()
+        if not isinstance(step, dict):
+            continue
+        first = None
+        match step.get("type"):
+            case "Sequence":
+                inner = step.get("processors")
+                steps += inner if isinstance(inner, list) else ()
+            case "TemplateProcessing":
+                first = _first_of_template(step.get("single"), step.get("special_tokens"))
+            case "BertProcessing" | "RobertaProcessing":
+                cls = step.get("cls")
+                first = cls[1] if isinstance(cls, list) and len(cls) > 1 else None
+        if isinstance(first, int):
+            return first
+    return None
+
+
+def _first_of_template(pieces: object, tokens: object) -> int | None:
+    """The first id that stands before the text in a template of special tokens."""
+    for piece in pieces if isinstance(pieces, list) else ():
+        special = piece.get("SpecialToken") if isinstance(piece, dict) else None
+        if not isinstance(special, dict) or not isinstance(tokens, dict):
+            return None
+        token = tokens.get(str(special.get("id")))
+        ids = token.get("ids") if isinstance(token, dict) else None
+        if isinstance(ids, list) and ids:
+            return ids[0] if isinstance(ids[0], int) else None
+    return None
 
 
 def _listed_ends(
-    eos_token: str, generation: dict[str, Any], whole: Tokenizer, vocab_size: int, warnings: list[str]
+    eos_id: int | None, generation: dict[str, Any], vocab_size: int, warnings: list[str]
 ) -> list[int]:
     """The end ids of both configs; those outside the vocabulary are left out with a warning."""
     listed = generation.get("eos_token_id")
     ids = listed if isinstance(listed, list) else [listed]
-    ends = [whole.token_to_id(eos_token)] if eos_token else []
+    ends = [] if eos_id is None else [eos_id]
     for token_id in ids:
-        if isinstance(token_id, int) and 0 <= token_id < vocab_size:
+        if isinstance(token_id, int) and not isinstance(token_id, bool) and 0 <= token_id < vocab_size:
             ends.append(token_id)
         elif token_id is not None:
             warnings.append(
                 f"The end token {shown(token_id)} is outside the vocabulary of {vocab_size} tokens."
             )
-    return [token_id for token_id in ends if token_id is not None]
+    return ends
 
 
 def _decoder(decoder: object) -> tuple[Callable[[str], bytes], bool]:

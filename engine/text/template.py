@@ -26,6 +26,11 @@ from engine.types import Message
 FOLDED_NOTE = "This model takes no system message: yours was put before your first message."
 _HINT = "Choose another model, or a newer file of this one."
 _SHOWN_CHARS = 300
+_QUOTED = r"""["']([^"']{1,256})["']"""
+_SEARCHES = (
+    re.compile(rf"\.(?:r?split|r?partition|r?find|startswith|endswith|replace)\(\s*{_QUOTED}"),
+    re.compile(rf"(?={_QUOTED}\s*(?:not\s+)?in\b)"),  # consumes nothing: an end quote may begin the next
+)
 _Made = TypeVar("_Made")
 
 
@@ -52,7 +57,7 @@ class ChatTemplate:
         self._source = source
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
         self._spellings = Spellings(control_texts)
-        self._inspected = frozenset(text for text in self._spellings.texts if _is_inspected(text, source))
+        self._inspected = self._spellings.texts & _inspected(source)
         self._limits = limits or Limits()
         self._clock = clock
         self._lock = threading.Lock()
@@ -188,8 +193,6 @@ def _system_is_lost(turns: list[tuple[str, str]], prompt: str) -> bool:
     return not any("".join(spelling.split()) in seen for spelling in spellings)
 
 
-def _is_inspected(text: str, source: str) -> bool:
-    """Whether the template looks for `text` in what it is given, as in `content.split('</think>')`."""
-    quoted = rf"""["']{re.escape(text)}["']"""
-    call = r"\.(?:r?split|r?partition|r?find|startswith|endswith|replace)\(\s*"
-    return re.search(rf"{call}{quoted}|{quoted}\s*(?:not\s+)?in\b", source) is not None
+def _inspected(source: str) -> frozenset[str]:
+    """The texts that a template looks for in what it is given, as in `content.split('</think>')`."""
+    return frozenset(text for pattern in _SEARCHES for text in pattern.findall(source))

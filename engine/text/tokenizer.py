@@ -7,15 +7,20 @@ Owns control tokens, the BOS rule and the bytes of tokens; how a vocabulary is r
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from engine.errors import TokenizerError
+from engine.foreign import plain_errors
 from engine.text import gguf_vocabulary, hf_vocabulary
+from engine.text.limits import Limits
 from engine.text.prompt import Part, Spellings
-from engine.text.vocabulary import AddedToken, Vocabulary
+from engine.text.vocabulary import Vocabulary
+
+_SPACE = re.compile(r"\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,7 @@ class _Hit:
     id: int
 
 
+@plain_errors()
 def load(path: str) -> Tokenizer:
     """The tokenizer of the GGUF file or model folder at `path`; weights are not touched.
 
@@ -57,13 +63,17 @@ class Tokenizer:
         self.strips_first_space = vocabulary.strips_first_space
         self._added = {token.text: token for token in vocabulary.added}
         self._spellings = Spellings(self._added)
-        self._protected = {text: token for text, token in self._added.items() if self._is_protected(token)}
-        self._protected_ids = frozenset(token.id for token in self._protected.values())
+        # A longer template is refused where it is compiled.
+        written = self._spellings.within((self.chat_template or "")[: Limits().source_chars])
+        controls = {text for text, token in self._added.items() if token.control}
+        self._protected = frozenset(controls | written)
+        self._unprotected = Spellings(self._added.keys() - self._protected)
+        self._protected_ids = frozenset(self._added[text].id for text in self._protected)
 
     @property
     def control_texts(self) -> frozenset[str]:
         """Spellings that no typed text may turn into tokens: control ones, and those the template writes."""
-        return frozenset(self._protected)
+        return self._protected
 
     def encode(self, text: str, literal: bool = False) -> list[int]:
         """Ids of `text`; no BOS is added. With `literal` no text becomes a control token."""
@@ -89,9 +99,6 @@ class Tokenizer:
         text = b"".join(map(self.token_bytes, ids)).decode("utf-8", errors="replace")
         return text.removeprefix(" ") if self.strips_first_space else text
 
-    def _is_protected(self, token: AddedToken) -> bool:
-        return token.control or token.text in (self.chat_template or "")
-
     def _encode(self, parts: tuple[Part, ...]) -> list[int]:
         """Literal parts only hide spellings: how the text is cut into parts does not change its ids."""
         text = "".join(_sound(part.text) for part in parts)
@@ -112,16 +119,18 @@ class Tokenizer:
                 return False
             return not (token.single_word and _is_inside_word(text, start, end))
 
+        def among(start: int) -> Spellings:
+            return self._unprotected if literal.overlaps(start, start + 1) else self._spellings
+
         at = 0
-        for start, end in self._spellings.find(text, accept):
+        for start, end in self._spellings.find(text, accept, among):
+            if start < at:  # swallowed by the white space of the one before
+                continue
             token = self._added[text[start:end]]
             if token.lstrip:
                 start = at + len(text[at:start].rstrip())
-            if token.rstrip:
-                end += len(text[end:]) - len(text[end:].lstrip())
-            if start >= at:  # not swallowed by the white space of the one before
-                at = end
-                yield _Hit(start, end, token.id)
+            at = _end_of_space(text, end) if token.rstrip else end
+            yield _Hit(start, at, token.id)
 
     def _plain(self, text: str, is_first: bool) -> list[int]:
         """Ids of text without added tokens. Should merges lead to one all the same, it is cut in two."""
@@ -159,6 +168,11 @@ def _is_inside_word(text: str, start: int, end: int) -> bool:
         return letter.isalnum() or letter == "_"
 
     return is_word(text[start - 1 : start]) or is_word(text[end : end + 1])
+
+
+def _end_of_space(text: str, start: int) -> int:
+    space = _SPACE.match(text, start)
+    return space.end() if space else start
 
 
 def _sound(text: str) -> str:

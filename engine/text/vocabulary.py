@@ -5,10 +5,11 @@ Knows the byte alphabet of GPT-2 and the usual names of end tokens; does not kno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from engine.errors import TokenizerError
+from engine.foreign import shown
 
 # Control tokens by which models end a turn, whether or not a setting names them.
 _END_TEXTS = frozenset(
@@ -39,6 +40,8 @@ _END_TEXTS = frozenset(
         "[e~[",
     }
 )
+MOST_ADDED = 100_000  # models that speak have up to about 66,000
+MOST_ADDED_CHARS = 256
 _HARMONY = frozenset({"<|end|>", "<|return|>", "<|call|>"})
 
 
@@ -75,6 +78,22 @@ class Vocabulary:
     chat_template: str | None
     warnings: tuple[str, ...] = ()
     strips_first_space: bool = False
+
+
+def check_added(texts: Collection[str]) -> None:
+    """Raise TokenizerError where added tokens are too many or too long to be looked for in every text."""
+    if len(texts) > MOST_ADDED:
+        raise TokenizerError(
+            f"The tokenizer has {len(texts):,} special tokens; at most {MOST_ADDED:,} are allowed.",
+            "Choose another file of this model.",
+        )
+    for text in texts:
+        if len(text) > MOST_ADDED_CHARS:
+            raise TokenizerError(
+                f"The tokenizer has a special token of {len(text):,} characters, {shown(text)}; at most"
+                f" {MOST_ADDED_CHARS} are allowed.",
+                "Choose another file of this model.",
+            )
 
 
 def end_ids(listed: Iterable[int], added: Iterable[AddedToken]) -> frozenset[int]:

@@ -46,7 +46,7 @@ class Desk:
         self.is_generating = False
         self.is_first_start: bool | None = None
         self._spy(monkeypatch)
-        qtbot.addWidget(self.window)
+        qtbot.addWidget(self.window, before_close_func=lambda _: self.stop())  # also where a test fails
 
     def _spy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._after(monkeypatch, "set_chip", lambda view: setattr(self, "chip", view))

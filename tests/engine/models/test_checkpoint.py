@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 
 import gguf
@@ -124,6 +125,31 @@ def test_a_model_that_changed_since_its_spec_is_refused(tmp_path: Path) -> None:
     spec = read_spec(str(write_llama_gguf(tmp_path / "a.gguf", tiny_state(), TINY, "Q4_1")))
     write_llama_gguf(tmp_path / "a.gguf", tiny_state(), TINY, "Q4_0")
     with pytest.raises(ModelFileError, match="changed since"):
+        Checkpoint(spec)
+
+
+def test_a_model_whose_description_changed_since_its_spec_is_refused(tmp_path: Path) -> None:
+    path = write_llama_gguf(tmp_path / "a.gguf", tiny_state(), TINY)
+    spec = read_spec(str(path))
+    raw = bytearray(path.read_bytes())
+    key = b"llama.rope.freq_base"
+    place = raw.index(key) + len(key) + 4
+    raw[place : place + 4] = struct.pack("<f", 500_000.0)
+    path.write_bytes(raw)
+    assert read_spec(str(path)).tensors == spec.tensors
+    with pytest.raises(ModelFileError, match="changed since"):
+        Checkpoint(spec)
+
+
+def test_a_file_that_changes_under_a_strange_name_is_told_in_one_line(tmp_path: Path) -> None:
+    path = write_llama_gguf(tmp_path / "a\x1b[31m.gguf", tiny_state(), TINY)
+    spec = read_spec(str(path))
+    with Checkpoint(spec) as checkpoint:
+        os.truncate(path, checkpoint.info(UP).offset + 10)
+        with pytest.raises(ModelFileError, match=r"a \[31m\.gguf: the file changed") as caught:
+            checkpoint.raw(UP)
+    assert str(caught.value).isprintable()
+    with pytest.raises(ModelFileError, match=r"a \[31m\.gguf"):
         Checkpoint(spec)
 
 

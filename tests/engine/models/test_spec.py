@@ -299,6 +299,45 @@ def test_strange_paths_are_typed_errors(tmp_path: Path) -> None:
 # -- the scan --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("data", [b"", b"GGUF", b"\x80\x02x"])
+def test_a_message_is_one_line_whatever_the_path_is(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "a\x1b]0;pwned\x07\n.gguf"
+    path.write_bytes(data)
+    with pytest.raises(EngineError, match=r"a \]0;pwned  \.gguf: ") as caught:
+        read_spec(str(path))
+    assert str(caught.value).isprintable()
+    with pytest.raises(EngineError) as caught:
+        scan_folder(str(tmp_path / "a\x1bb"))
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"attention.key_length": 1 << 20, "attention.value_length": 1 << 20}, "head_dim is 1,048,576"),
+        ({"attention.key_length": 1026, "attention.value_length": 1026}, "head_dim is 1,026; at most 1,024"),
+        (
+            {"attention.head_count": 1 << 20, "attention.key_length": 2},
+            "num_heads is 1,048,576; at most 4,096",
+        ),
+        ({"attention.head_count": 4096, "attention.key_length": 1024}, "num_heads × head_dim is 4,194,304"),
+        ({"embedding_length": (1 << 17) + 4}, "hidden_size is 131,076; at most 131,072"),
+        ({"feed_forward_length": (1 << 20) + 1}, "intermediate_size is 1,048,577"),
+    ],
+)
+def test_sizes_beyond_any_model_are_refused_with_name_and_value(
+    tmp_path: Path, changes: dict[str, int], words: str
+) -> None:
+    metadata = {f"llama.{name}": value for name, value in changes.items()}
+    refused(tiny(tmp_path / "a.gguf", metadata=metadata), ModelFileError, words)
+
+
+def test_the_largest_sizes_of_published_models_pass(tmp_path: Path) -> None:
+    config = TINY | {"num_hidden_layers": 1, "vocab_size": 1, "intermediate_size": 1, "hidden_size": 1}
+    path = tiny(tmp_path / "a.gguf", config | {"num_attention_heads": 128, "head_dim": 512})
+    assert read_spec(path).head_dim == 512
+
+
 def test_a_scan_goes_on_after_broken_models(tmp_path: Path) -> None:
     tiny(tmp_path / "good.gguf", metadata=byte_vocabulary(["<s>"]))
     (tmp_path / "Broken.gguf").write_bytes(bytes.fromhex("474755460300000000000000000000000000000000000080"))

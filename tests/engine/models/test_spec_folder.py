@@ -353,6 +353,24 @@ def test_a_shard_under_another_case_is_missing_and_both_names_are_said(tmp_path:
     assert SHARDS[1].replace("model", "Model") in error.hint
 
 
+@pytest.mark.parametrize("end", [".safetensors", ".bin"])
+def test_a_shard_s_name_is_told_short_and_commands_no_terminal(tmp_path: Path, end: str) -> None:
+    place = sharded(tmp_path)
+    name = "\x1b]0;pwned\x07\x1b[31m" + "RED" * 1000 + end
+    (place / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
+    kind = ModelFileError if end == ".safetensors" else UnsafeModelError
+    error = refused(place, kind, r"\]0;pwned \[31mRED")
+    assert str(error).isprintable()
+    assert len(str(error)) < len(str(place)) + 250
+
+
+@pytest.mark.parametrize(("name", "most"), [("vocab_size", 1 << 22), ("num_hidden_layers", 1 << 10)])
+def test_sizes_beyond_any_model_are_refused_with_name_and_value(tmp_path: Path, name: str, most: int) -> None:
+    state = tiny_state() | {f"model.layers.{layer}.x": torch.zeros(1) for layer in range(1100)}
+    place = write_folder(tmp_path / "m", state, TINY | {name: most + 1})
+    refused(place, ModelFileError, f"is {most + 1:,}; at most {most:,} are believable")
+
+
 def test_a_tensor_the_index_promises_must_be_in_its_file(tmp_path: Path) -> None:
     place = sharded(tmp_path)
     path = place / "model.safetensors.index.json"

@@ -133,3 +133,14 @@ def test_user_defined_tokens_are_found_in_plain_text() -> None:
 
 def test_a_template_that_is_no_text_counts_as_none() -> None:
     assert Tokenizer(from_metadata(metadata() | {"tokenizer.chat_template": 7})).chat_template is None
+
+
+@pytest.mark.parametrize("kind", [CONTROL, USER])
+def test_special_tokens_beyond_all_measure_are_refused_at_once(kind: int) -> None:
+    tokens, types = metadata()["tokenizer.ggml.tokens"], metadata()["tokenizer.ggml.token_type"]
+    load(tokens=[*tokens, "x" * 256], token_type=[*types, kind])
+    with pytest.raises(TokenizerError, match="257 characters"):
+        load(tokens=[*tokens, "x" * 257], token_type=[*types, kind])
+    many = [f"T{number}" for number in range(100_001)]
+    with pytest.raises(TokenizerError, match=r"100,00\d special tokens"):
+        load(tokens=[*tokens, *many], token_type=[*types, *[kind] * len(many)])

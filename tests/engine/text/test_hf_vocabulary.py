@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as Backend
 
 from engine.errors import ModelFileError, TokenizerError
+from engine.text import growth
 from engine.text import tokenizer as tokenizers
 from engine.text.prompt import Part
 from engine.text.vocabulary import BYTE_LETTERS
@@ -193,3 +195,161 @@ def test_an_unknown_decoder_is_refused(tmp_path: Path) -> None:
     backend.decoder = decoders.WordPiece()
     with pytest.raises(TokenizerError, match="WordPiece"):
         tokenizers.load(write(tmp_path, backend))
+
+
+def write_changed(folder: Path, backend: Backend, **changes: Any) -> str:
+    """The folder of a backend whose tokenizer.json says something else in places."""
+    path = write(folder, backend)
+    data = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    (folder / "tokenizer.json").write_text(json.dumps(data | changes), encoding="utf-8")
+    return path
+
+
+def test_padding_and_truncation_of_the_file_are_never_applied(tmp_path: Path) -> None:
+    padding = {
+        "direction": "Left",
+        "pad_to_multiple_of": None,
+        "pad_id": 0,
+        "pad_type_id": 0,
+        "pad_token": "a",
+    }
+    tokenizer = tokenizers.load(
+        write_changed(
+            tmp_path,
+            byte_level(),
+            padding=padding | {"strategy": {"Fixed": 5_000_000}},
+            truncation={"direction": "Right", "max_length": 0, "strategy": "LongestFirst", "stride": 0},
+        )
+    )
+    assert tokenizer.encode("abc") == [257]
+    assert tokenizer.add_bos
+
+
+@pytest.mark.parametrize(
+    ("template", "adds"),
+    [
+        ("<s> $A", True),
+        ("$A <s>", False),
+        ("</s> $A", False),
+        ("$A", False),
+    ],
+)
+def test_a_bos_is_added_where_the_post_processor_puts_it_first(
+    tmp_path: Path, template: str, adds: bool
+) -> None:
+    backend = byte_level()
+    special = [("<s>", 258), ("</s>", 260)]
+    first = processors.TemplateProcessing(template, f"{template} $B", special)
+    for post_processor in (first, processors.Sequence([processors.ByteLevel(), first])):
+        backend.post_processor = post_processor
+        assert tokenizers.load(write(tmp_path, backend)).add_bos is adds
+        with_specials = backend.encode("abc", add_special_tokens=True).ids
+        assert (with_specials[0] == 258) is adds
+
+
+def test_of_several_post_processors_the_last_stands_outermost(tmp_path: Path) -> None:
+    backend = byte_level()
+    inner = processors.TemplateProcessing("</s> $A", "</s> $A $B", [("</s>", 260)])
+    outer = processors.TemplateProcessing("<s> $A", "<s> $A $B", [("<s>", 258)])
+    for order in ([inner, outer], [outer, inner]):
+        backend.post_processor = processors.Sequence(order)
+        adds = backend.encode("abc", add_special_tokens=True).ids[0] == 258
+        assert tokenizers.load(write(tmp_path, backend)).add_bos is adds
+
+
+def test_a_post_processor_of_bert_s_kind_puts_its_first_token_first(tmp_path: Path) -> None:
+    backend = byte_level()
+    backend.post_processor = processors.RobertaProcessing(("</s>", 260), ("<s>", 258))
+    assert tokenizers.load(write(tmp_path, backend)).add_bos
+
+
+def test_a_post_processor_that_repeats_a_token_without_end_is_never_run(tmp_path: Path) -> None:
+    piece = {"SpecialToken": {"id": "<s>", "type_id": 0}}
+    text = {"Sequence": {"id": "A", "type_id": 0}}
+    ids = {"id": "<s>", "ids": [258] * 1000, "tokens": ["<s>"] * 1000}
+    processor = {"type": "TemplateProcessing", "single": [piece] * 20_000, "pair": [text, text]}
+    folder = write_changed(
+        tmp_path, byte_level(), post_processor=processor | {"special_tokens": {"<s>": ids}}
+    )
+    start = time.perf_counter()
+    assert tokenizers.load(folder).add_bos
+    assert time.perf_counter() - start < 2  # written out they are 20 million tokens, several gigabytes
+
+
+@pytest.mark.parametrize("part", ["normalizer", "pre_tokenizer"])
+def test_steps_that_multiply_a_text_are_refused_before_any_text(tmp_path: Path, part: str) -> None:
+    step = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    name = "normalizers" if part == "normalizer" else "pretokenizers"
+    folder = write_changed(tmp_path, byte_level(), **{part: {"type": "Sequence", name: [step] * 40}})
+    with pytest.raises(TokenizerError, match=f"{part} can make a text many thousand times"):
+        tokenizers.load(folder)
+
+
+def test_a_text_that_a_normalizer_could_make_too_long_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growth, "MOST_BYTES", 40)
+    tokenizer = tokenizers.load(write(tmp_path, byte_level()))
+    assert tokenizer.encode("abc" * 6)
+    with pytest.raises(TokenizerError, match="too long"):
+        tokenizer.encode("abc" * 7)
+
+
+@pytest.mark.parametrize("name", ["bos_token", "eos_token"])
+@pytest.mark.parametrize("value", ["\ud800", {"content": "a\udfff"}])
+def test_a_token_that_is_half_a_character_is_ignored_with_a_warning(
+    tmp_path: Path, name: str, value: object
+) -> None:
+    tokenizer = tokenizers.load(write(tmp_path, byte_level(), {name: value}))
+    assert getattr(tokenizer, name) == ""
+    assert name in tokenizer.warnings[0]
+
+
+@pytest.mark.parametrize("name", [["x"], {"a": 1}, None])
+def test_a_template_whose_name_is_no_text_is_ignored(tmp_path: Path, name: object) -> None:
+    named = [{"name": name, "template": "X"}, {"name": "default", "template": "D"}]
+    assert tokenizers.load(write(tmp_path, byte_level(), {"chat_template": named})).chat_template == "D"
+    config = {"chat_template": [{"name": name, "template": "X"}]}
+    assert tokenizers.load(write(tmp_path, byte_level(), config)).chat_template is None
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (models.WordPiece({"a": 0}, unk_token="[UNK]"), "'WordPiece'"),
+        (models.WordLevel({"a": 0}, unk_token="[UNK]"), "'WordLevel'"),
+        (models.Unigram([("a", 0.0)], None, True), "unk_id"),
+    ],
+)
+def test_a_tokenizer_model_that_fails_at_some_texts_is_refused(
+    tmp_path: Path, model: models.Model, words: str
+) -> None:
+    backend = Backend(model)
+    backend.decoder = decoders.ByteLevel()
+    with pytest.raises(TokenizerError, match=words):
+        tokenizers.load(write(tmp_path, backend))
+
+
+def test_an_old_file_that_does_not_name_its_model_is_a_bpe(tmp_path: Path) -> None:
+    folder = write(tmp_path, byte_level())
+    data = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    del data["model"]["type"]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(data), encoding="utf-8")
+    assert tokenizers.load(folder).encode("abc") == [257]
+
+
+def test_special_tokens_beyond_all_measure_are_refused(tmp_path: Path) -> None:
+    backend = byte_level()
+    backend.add_special_tokens(["x" * 257])
+    with pytest.raises(TokenizerError, match="257 characters"):
+        tokenizers.load(write(tmp_path, backend))
+
+
+def test_a_refusal_is_one_line_whatever_the_folder_is_called(tmp_path: Path) -> None:
+    folder = tmp_path / "a\x1b]0;x\x07\nb"
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text("{", encoding="utf-8")
+    with pytest.raises(ModelFileError) as caught:
+        tokenizers.load(str(folder))
+    assert str(caught.value).isprintable()
+    assert "a ]0;x  b" in caught.value.message

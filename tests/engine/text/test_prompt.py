@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,3 +67,31 @@ def test_hide_and_reveal_give_the_same_text_without_open_spellings(text: str) ->
     parts = disguise.reveal(disguise.hide(text))
     assert "".join(part.text for part in parts) == text
     assert not any(list(spellings.find(part.text)) for part in parts if not part.literal)
+
+
+def test_spellings_that_begin_with_each_other_are_no_slower_to_find() -> None:
+    spellings = Spellings("e" * count + "\x01" for count in range(1, 3000))
+    start = time.perf_counter()
+    assert list(spellings.find("e" * 8000)) == []
+    assert time.perf_counter() - start < 2  # many seconds where each length is tried at each place
+
+
+@given(
+    st.sets(st.text(alphabet="ab\U00010000", min_size=1, max_size=5), max_size=12),
+    st.text(alphabet="abc\U00010000\U00010001", max_size=30),
+)
+def test_every_spelling_is_found_that_a_plain_search_finds(texts: set[str], text: str) -> None:
+    spellings = Spellings(texts)
+    want, at = [], 0
+    while at < len(text):
+        here = max((len(each) for each in texts if text.startswith(each, at)), default=0)
+        want += [(at, at + here)] if here else []
+        at += here or 1
+    assert list(spellings.find(text)) == want
+    assert spellings.within(text) == {each for each in texts if each in text}
+
+
+def test_only_a_part_of_the_spellings_may_begin_at_a_place() -> None:
+    every, few = Spellings(["ab", "abc"]), Spellings(["ab"])
+    found = every.find("abcabc", among=lambda start: few if start else every)
+    assert list(found) == [(0, 3), (3, 5)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from engine.errors import TemplateError
+from engine.text import template as template_module
 from engine.text.prompt import Part
 from engine.text.template import FOLDED_NOTE, ChatTemplate
 from engine.types import Message
@@ -254,3 +256,24 @@ def _transformers(source: str, turns: list[tuple[str, str]], generation: bool) -
     except Exception:
         return None
     return str(text)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("{{ m.split( '</a>' ) }}{{ m.replace(\"<b>\", '') }}", {"</a>", "<b>"}),
+        ("{% if '<a>' in m and \"<b>\" not in m %}", {"<a>", "<b>"}),
+        ("{{ 'x' }}{% if '<a>' in m or 'y' ~ '<b>'in m %}", {"<a>", "<b>"}),
+        ("{{ '<a>' + m.content + ' in ' }}{{ m.join('<b>') }}", set()),
+    ],
+)
+def test_what_a_template_looks_for_is_what_it_asks_about(source: str, found: set[str]) -> None:
+    assert template_module._inspected(source) & {"<a>", "</a>", "<b>"} == found
+
+
+def test_many_long_control_tokens_do_not_slow_a_template_down() -> None:
+    texts = [f"{number:05}" + "x" * 250 for number in range(20_000)]
+    start = time.perf_counter()
+    template = ChatTemplate(CHATML + "{#" + "'x' " * 20_000 + "#}", control_texts=[*texts, *IM])
+    assert template.render([USER]).text.startswith("<|im_start|>user")
+    assert time.perf_counter() - start < 3  # one search for each of them takes minutes

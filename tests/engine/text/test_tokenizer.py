@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -215,3 +216,34 @@ def test_a_merge_that_leads_to_a_control_token_is_undone() -> None:
         chat_template=None,
     )
     assert Tokenizer(vocabulary).encode("end", literal=True) == [4, 13, 3]
+
+
+def test_white_space_that_a_token_takes_is_in_no_other_token() -> None:
+    tokenizer = letters(rstrip=True)
+    assert tokenizer.encode("<end>     a") == [101, 0]  # pairs of spaces are a token of their own
+    start = time.perf_counter()
+    assert tokenizer.encode("<end> " * 200_000) == [101] * 200_000  # seconds if the rest is copied each time
+    assert time.perf_counter() - start < 2
+
+
+def test_typed_text_full_of_control_spellings_is_read_in_time() -> None:
+    tokenizer = Tokenizer(
+        Vocabulary(
+            kind="nested",
+            vocab_size=1000,
+            added=tuple(AddedToken(300 + count, "e" * count, control=True) for count in range(1, 257)),
+            control_ids=frozenset(range(301, 557)),
+            encode=lambda text, _is_first: [ord(letter) for letter in text],
+            bytes_of=lambda token_id: b"",
+            bos_id=None,
+            bos_token="",
+            eos_token="",
+            eos_ids=frozenset(),
+            add_bos=False,
+            chat_template=None,
+        )
+    )
+    start = time.perf_counter()
+    start = time.perf_counter()
+    assert len(tokenizer.encode("e" * 30_000, literal=True)) == 30_000
+    assert time.perf_counter() - start < 2  # 3 s and more where each of them is tried at each place
