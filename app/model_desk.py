@@ -5,7 +5,6 @@ Owns the state of the model chip and the wish that the dock edits. Knows no chat
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -43,8 +42,8 @@ from ui.values import (
     NoticeView,
 )
 
-_log = logging.getLogger(__name__)
 FILES_LANE = "files"
+CHOOSE_OTHER = NoticeAction(CHOOSE_FILE, "Choose another file")
 T = TypeVar("T")
 
 
@@ -221,11 +220,10 @@ class ModelDesk(QObject):
 
     def _on_spec_error(self, path: str, failed: Failed) -> None:
         """The name in the title, the reason below: paths are long."""
-        choose = NoticeAction(CHOOSE_FILE, "Choose another file")
         reason = failed.message.removeprefix(f"{path}: ")
         text = f"{reason[:1].upper()}{reason[1:]} {failed.hint}".strip()
         title = f"{Path(path).name} cannot be used."
-        self._window.show_notice(NoticeView("warning", title, text, (choose,), failed.details))
+        self._window.show_notice(NoticeView("warning", title, text, (CHOOSE_OTHER,), failed.details))
         if self._loaded is None and self._loading is None:
             self._on_startup_model(None)
 
@@ -288,7 +286,7 @@ class ModelDesk(QObject):
         is_same = previous is not None and previous.model.path == wanted.model.path
         title = "These settings did not load." if is_same else f"{wanted.model.name} could not be loaded."
         after = failed.hint if previous is None else "What was loaded before is coming back."
-        actions = (NoticeAction(CHOOSE_FILE, "Choose another file"),) if previous is None else ()
+        actions = (CHOOSE_OTHER,) if previous is None else ()
         text = f"{failed.message} {after}"
         self._window.show_notice(NoticeView("error", title, text, actions, failed.details))
         if previous is not None:
@@ -354,8 +352,7 @@ class ModelDesk(QObject):
                 *self._apply_state(),
                 self._load_s,
             )
-        except EngineError as error:
-            _log.warning("no plan for the dock: %s", error.kind)
+        except EngineError:  # a wish that no plan can meet has been refused in words already
             view = None
         self._window.set_tuning(view)
 
@@ -392,9 +389,7 @@ class ModelDesk(QObject):
 
     def _wished_plan(self) -> LoadPlan | None:
         hardware = self._live_hardware()
-        if self._loaded is None or self._wish is None or hardware is None:
-            return None
-        if self._apply_state()[0] == "hidden":
+        if not (self._loaded and self._wish and hardware) or self._apply_state()[0] == "hidden":
             return None
         try:
             return plan(self._loaded.model, hardware, self._wish, self._held_bytes())
