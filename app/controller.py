@@ -110,6 +110,7 @@ class Controller(QObject):
         ):
             signal.connect(self._count_later)
         self._count_timer.timeout.connect(self._on_count)
+        self.models.loading.connect(self._on_loading)
 
     def _on_engine_events(self, events: tuple[Event, ...]) -> None:
         for event in events:
@@ -139,6 +140,10 @@ class Controller(QObject):
     def _on_settings_unsaved(self, failed: Failed) -> None:
         notice = NoticeView("warning", "The settings could not be saved.", failed.message, (), failed.details)
         self._window.show_notice(notice)
+
+    def _on_loading(self, path: str) -> None:
+        """Read the counter's tokenizer beside the weights: later it would slow down the first answer."""
+        self._io.submit(self._counter.count, path, (), lane=COUNT_LANE)
 
     def _count_later(self) -> None:
         self._count_timer.start()

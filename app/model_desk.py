@@ -48,8 +48,9 @@ T = TypeVar("T")
 
 
 class ModelDesk(QObject):
-    """Loads what the user chooses. ``ready`` fires when a model can answer."""
+    """Loads what the user chooses. ``loading`` carries the path, ``ready`` fires when a model can answer."""
 
+    loading = Signal(str)
     ready = Signal()
 
     def __init__(
@@ -250,6 +251,7 @@ class ModelDesk(QObject):
         self._wish = made.wish
         self._load_id += 1
         self._engine.post(Load(made, self._load_id))
+        self.loading.emit(made.model.path)
         self.refresh()
 
     def _on_load_progress(self, fraction: float) -> None:
