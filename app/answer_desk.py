@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
 
@@ -119,7 +120,7 @@ class AnswerDesk(QObject):
     def save_all(self) -> None:
         """Write every unfinished answer as it is now: the end may be near."""
         for answer in self._answers.values():
-            self._save(answer.conversation.update(answer.turn_id, content=answer.text, status="stopped"))
+            self._save(replace(answer.turn(), status="stopped"))
 
     def handle(self, event: object) -> None:
         """Take an event of a request; those of requests that are no longer known are dropped."""
@@ -195,7 +196,7 @@ class AnswerDesk(QObject):
         )
         self._save(turn)
         self.last_tps = stats.decode_tps
-        if stats.generated_tokens:
+        if answer.has_speed:
             speed = readouts.prompt_speed(stats)
             self._window.set_speed(SpeedView(stats.decode_tps, False, stats.ttft_s, speed))
         if self._is_shown(answer):

@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.answer_desk import AnswerDesk
 from app.chat_list import ChatList
-from app.conversation import Conversation, Turn, new_id, title_of
+from app.conversation import BEFORE_ALL, Conversation, Turn, new_id, title_of
 from app.model_desk import ModelDesk
 from app.running_answer import RunningAnswer, message_view
 from app.store import Chat, Store
@@ -23,6 +23,8 @@ from ui.values import NoticeAction, NoticeView
 
 UNDO = "undo-delete"
 UNDO_MS = 10_000
+WAITING = "waiting"
+DOWNLOAD_STARTER = "download-starter"
 NEW_CHAT = ""  # the draft of a chat that has no message yet
 
 
@@ -49,7 +51,10 @@ class ChatDesk(QObject):
         self._current: str | None = None
         self._queued: dict[str, str] = {}  # chat id → turn id
         self._unread: dict[str, str] = {}  # chat id → text sent before its messages were read
+        self._claiming: set[str] = set()  # chats whose waiting message is about to go
         self._drafts: dict[str, str] = {}
+        self._stored_drafts: set[str] = set()
+        self._is_closing = False
         self._deleted: tuple[Chat, str | None] | None = None  # with the queued turn, for Undo
         self._undo_timer = QTimer(self, singleShot=True, interval=UNDO_MS)
         self._undo_timer.timeout.connect(self._forget_deleted)
@@ -80,6 +85,7 @@ class ChatDesk(QObject):
         if self._current is not None and self.is_reading:
             self._unread[self._current] = _joined(self._unread.get(self._current, ""), text)
             return
+        self._save_draft(self._current or NEW_CHAT, "")
         self._send_to(self._open_conversation(text), text)
 
     def stop(self) -> None:
@@ -98,7 +104,7 @@ class ChatDesk(QObject):
         turn = conversation.update(turn_id, status="done")
         conversation.rewind(turn.parent_id)
         self._store.run(lambda store: store.update_message(turn))
-        self._store.run(lambda store: store.select_branch(turn.chat_id, turn.parent_id))
+        self._keep_branch(conversation)
         self._show_transcript()
         self._window.set_composer_text(turn.content)
 
@@ -136,7 +142,7 @@ class ChatDesk(QObject):
             self._show(None)
         self._show_list()
         undo = NoticeAction(UNDO, "Undo")
-        self._window.show_notice(NoticeView("info", f"Chat deleted: {chat.title}", "", (undo,)))
+        self._window.show_notice(NoticeView("info", f"Chat deleted: {chat.title}", "", (undo,), key=UNDO))
         self._undo_timer.start()
 
     def undo_delete(self) -> None:
@@ -149,7 +155,7 @@ class ChatDesk(QObject):
         self._store.run(lambda store: store.restore_chat(chat.id))
         if queued_id is not None:
             self._queued[chat.id] = queued_id
-        self._window.clear_notice()
+        self._window.clear_notice(UNDO)
         self.select(chat.id)
         self._show_list()
         self._send_queued()
@@ -157,18 +163,24 @@ class ChatDesk(QObject):
     def _forget_deleted(self) -> None:
         if self._deleted is not None:
             self._deleted = None
-            self._window.clear_notice()
+            self._window.clear_notice(UNDO)
+
+    def prepare_to_close(self) -> None:
+        """Begin nothing more: what waits is sent after the next start."""
+        self._is_closing = True
 
     def close(self) -> None:
         """Keep what is unfinished and unsent, and close the database."""
         self._keep_draft()
+        for chat_id, text in self._unread.items():
+            self._save_draft(chat_id, _joined(text, self._drafts.get(chat_id, "")))
         self.answers.save_all()
         self._store.run(lambda store: store.close())
 
     # How a message goes
 
     def _send_to(self, conversation: Conversation, text: str) -> None:
-        self._forget_notice()
+        self._forget_notices()
         chat_id, queued_id = conversation.chat_id, self._queued.get(conversation.chat_id)
         if queued_id is not None:
             turn = conversation.update(queued_id, content=_joined(conversation.turn(queued_id).content, text))
@@ -189,24 +201,42 @@ class ChatDesk(QObject):
 
     def _can_answer(self) -> bool:
         """Whether the engine would begin at once."""
-        plan = self._desk.plan
-        return self._desk.is_ready and plan is not None and self.answers.count < plan.max_sequences
+        plan, busy = self._desk.plan, self.answers.count + len(self._claiming)
+        return not self._is_closing and plan is not None and busy < plan.max_sequences
 
     def _send_queued(self) -> None:
-        """Begin the queued messages that can be answered now."""
+        """Begin the queued messages that can be answered now. Each is claimed in the store first: another
+        window may have the same chat, and only one of them may answer.
+        """
         for chat_id, turn_id in list(self._queued.items()):
             if not self._can_answer():
                 return
-            del self._queued[chat_id]
-            turn = self._conversations[chat_id].update(turn_id, status="done")
+            self._claim(chat_id, turn_id)
+
+    def _claim(self, chat_id: str, turn_id: str) -> None:
+        del self._queued[chat_id]
+        self._claiming.add(chat_id)
+
+        def done(is_ours: bool) -> None:
+            self._claiming.discard(chat_id)
+            conversation = self._conversations.get(chat_id)
+            if conversation is None or self._desk.plan is None or self._is_closing:
+                return
+            turn = conversation.update(turn_id, status="done")
             self._show_message(turn, is_new=False)
-            self._store.run(lambda store, turn=turn: store.update_message(turn))  # type: ignore[misc]
-            self._begin_answer(self._conversations[chat_id], turn, is_stored=True)
+            if is_ours:
+                self._window.clear_notice(WAITING)
+                self._begin_answer(conversation, turn, is_stored=True)
+
+        def failed(failure: Failed) -> None:
+            self._on_store_failed(failure)
+            done(True)
+
+        self._store.run(lambda store: store.claim_queued(turn_id), on_done=done, on_error=failed)
 
     def _begin_answer(self, conversation: Conversation, question: Turn, is_stored: bool) -> None:
         plan = self._desk.plan
         assert plan is not None
-        self._forget_notice()
         self.answers.begin(conversation, question, plan.context, is_stored)
 
     def _open_conversation(self, text: str) -> Conversation:
@@ -217,6 +247,7 @@ class ChatDesk(QObject):
         self._chats.put(Chat(chat_id, title, now, now))
         self._conversations[chat_id] = Conversation(chat_id, clock=self._clock)
         self._current = chat_id
+        self._desk.set_chat_shown(True)
         self._store.run(lambda store: store.create_chat(title, chat_id))
         return self._conversations[chat_id]
 
@@ -225,7 +256,10 @@ class ChatDesk(QObject):
             coming = "It is sent when the model is ready."
             wanted = "It is sent when a model is ready: download the starter, or choose a model."
             title = f"Your message waits: {title_of(text)}"
-            self._window.show_notice(NoticeView("info", title, coming if self._desk.is_coming else wanted))
+            is_coming = self._desk.is_coming
+            actions = () if is_coming else (NoticeAction(DOWNLOAD_STARTER, "Download the starter"),)
+            text = coming if is_coming else wanted
+            self._window.show_notice(NoticeView("info", title, text, actions, key=WAITING))
 
     # What comes back
 
@@ -245,12 +279,13 @@ class ChatDesk(QObject):
 
     def _on_answer_refused(self, answer: RunningAnswer) -> None:
         """A message that could not even be read goes back to where it was typed, if that place is free."""
-        if answer.chat_id != self._current or self._window.composer_text().strip():
-            return
+        is_free = answer.chat_id == self._current and not self._window.composer_text().strip()
+        if not is_free or answer.chat_id in self._queued:
+            return  # it stays in view as failed; what waits behind it hangs on it
         conversation = answer.conversation
         question = conversation.turn(answer.question_id)
         conversation.rewind(question.parent_id)
-        self._store.run(lambda store: store.select_branch(answer.chat_id, question.parent_id))
+        self._keep_branch(conversation)
         self._window.show_chat([message_view(turn) for turn in conversation.path()])
         self._window.set_composer_text(question.content)
 
@@ -258,6 +293,7 @@ class ChatDesk(QObject):
         notice, chats, queued, drafts = opened
         self._chats.load(chats)
         self._drafts = drafts | self._drafts
+        self._stored_drafts |= set(drafts)
         for chat_id, turns in queued.items():
             chat = self._chats.get(chat_id)
             if chat is not None and chat_id not in self._conversations:
@@ -307,10 +343,11 @@ class ChatDesk(QObject):
         self._keep_draft()
         self._current = chat_id
         self._window.set_composer_text(self._drafts.pop(chat_id or NEW_CHAT, ""))
-        self._forget_notice()
+        self._forget_notices()
         self._show_transcript()
 
     def _show_transcript(self) -> None:
+        self._desk.set_chat_shown(self._current is not None)
         conversation = self.current_conversation
         turns = conversation.path() if conversation else ()
         self._window.show_chat([message_view(self.answers.current_turn(turn)) for turn in turns])
@@ -318,13 +355,22 @@ class ChatDesk(QObject):
         self.shown.emit()
 
     def _keep_draft(self) -> None:
-        key, text = self._current or NEW_CHAT, self._window.composer_text()
-        self._drafts[key] = text
-        self._store.run(lambda store: store.save_draft(key, text))
+        self._save_draft(self._current or NEW_CHAT, self._window.composer_text())
 
-    def _forget_notice(self) -> None:
+    def _save_draft(self, key: str, text: str) -> None:
+        """Keep an unsent text, or forget it; nothing is written where nothing was and nothing is."""
+        self._drafts[key] = text
+        if text or key in self._stored_drafts:
+            self._stored_drafts.add(key)
+            self._store.run(lambda store: store.save_draft(key, text))
+
+    def _keep_branch(self, conversation: Conversation) -> None:
+        chat_id, active_id = conversation.chat_id, conversation.active_id or BEFORE_ALL
+        self._store.run(lambda store: store.select_branch(chat_id, active_id))
+
+    def _forget_notices(self) -> None:
         """What was said of another moment goes; an offer to undo stays."""
-        if self._deleted is None:
+        if self._window.notice_key() != UNDO:
             self._window.clear_notice()
 
     def _show_message(self, turn: Turn, *, is_new: bool) -> None:

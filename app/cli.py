@@ -46,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED if error.kind == "cancelled" else USER_FAULT
     except BrokenPipeError:
         # Whoever read our output has gone; there is nobody left to tell, and nothing to flush at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except OSError as error:
         say(f"{error.strerror or error}. Nothing was changed.")
@@ -128,11 +129,16 @@ def _sampling_options(chat: argparse.ArgumentParser) -> None:
 
 def load_spec(arguments: argparse.Namespace, path: Path | str) -> LoadSpec:
     """The wish that the common options state; --set format and context count as if given by their options."""
-    named = dict(change.partition("=")[::2] for change in changes(arguments))
-    chosen = _settings(arguments)
+    from app.settings import Settings, with_value
+
+    chosen, named = Settings(), set()
+    for change in changes(arguments):
+        chosen = with_value(chosen, change)
+        named.add(change.partition("=")[0].strip())
     given = {name: getattr(chosen, name) for name in ("format", "context") if name in named} | vars(arguments)
     names = ("format", "context", "kv", "device", "threads")
-    return LoadSpec(str(path), **{name: given[name] for name in names if name in given})
+    place = str(Path(path).expanduser().absolute()) if path else ""
+    return LoadSpec(place, **{name: given[name] for name in names if name in given})
 
 
 def run_chat(arguments: argparse.Namespace) -> int:
@@ -141,6 +147,8 @@ def run_chat(arguments: argparse.Namespace) -> int:
     from app import answer
     from engine.engine import Engine
 
+    if sys.stdout is None:
+        raise WishError("Standard output is closed.", "Run decodeck chat where its answer can be read.")
     as_json = "json" in arguments
     engine = Engine()
     loaded = answer.load(engine, plan)
@@ -193,14 +201,16 @@ def _read_prompt() -> str:
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
-    """The saved settings, changed by --set for this run."""
+    """The saved settings, changed by --set for this run; read once, a damaged file is set aside only once."""
     from app import settings
 
-    chosen, notice = settings.load()
-    if notice:
-        say(notice)
-    for change in changes(arguments):
-        chosen = settings.with_value(chosen, change)
+    if "chosen" not in arguments:
+        arguments.chosen, notice = settings.load()
+        if notice:
+            say(notice)
+        for change in changes(arguments):
+            arguments.chosen = settings.with_value(arguments.chosen, change)
+    chosen: Settings = arguments.chosen
     return chosen
 
 
@@ -229,7 +239,7 @@ def model_path(arguments: argparse.Namespace) -> Path:
     if "model" in arguments:
         if not arguments.model:
             raise WishError("--model needs a path.", "Give a GGUF file or a model folder.")
-        return Path(arguments.model)
+        return Path(arguments.model).expanduser().absolute()
     found = starter.usable(_settings(arguments).last_model)
     if found:
         return found

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 
 from app import paths
 from app.answer_desk import AnswerDesk
-from app.chat_desk import UNDO, ChatDesk
+from app.chat_desk import DOWNLOAD_STARTER, UNDO, ChatDesk
 from app.counter import TokenCounter
 from app.engine_thread import EngineThread
 from app.io_thread import IoThread
@@ -81,6 +81,7 @@ class Controller(QObject):
         size = self._window.normalGeometry().size()  # as it is when it is not maximized
         self._preferences.change(window_width=size.width(), window_height=size.height())
         self.models.stop()
+        self.chats.prepare_to_close()
         is_engine_done = self._engine.stop(STOP_S * 2 / 3)
         QCoreApplication.sendPostedEvents(self)
         self._engine.events.disconnect(self._on_engine_events)  # a step that hung may come back late
@@ -124,6 +125,8 @@ class Controller(QObject):
     def _on_notice_action(self, key: str) -> None:
         if key == UNDO:
             self.chats.undo_delete()
+        elif key == DOWNLOAD_STARTER:
+            self.models.download_starter()
 
     def _on_theme_chosen(self, name: str) -> None:
         application = QApplication.instance()

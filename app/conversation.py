@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from engine.types import Message
 
 TITLE_CHARS = 48
+BEFORE_ALL = ""  # an active id: the path was taken back to before the first turn
 _UNFINISHED = {"reading": "failed", "writing": "failed"}
 
 
@@ -69,7 +70,7 @@ class Conversation:
         newest = next(reversed(self._turns), None)
         if active_id in self._turns:
             self._active_id = active_id  # also where it has children: the path was taken back to it
-        elif newest is not None:
+        elif newest is not None and active_id != BEFORE_ALL:
             self.select(newest)
 
     @property

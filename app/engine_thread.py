@@ -83,7 +83,7 @@ def make_engine() -> EngineProtocol:
 
 
 class EngineThread(QObject):
-    """Owns the thread. ``events`` carries a tuple of frozen events, at most 15 times a second."""
+    """Owns the thread. ``events`` carries a tuple of frozen events, about 15 times a second."""
 
     events = Signal(object)
 
@@ -232,6 +232,7 @@ class _Worker:
         self._drop_load()
         self._guarded(self._engine.unload, self._engine.abort)
         self._outbox.add([Unloaded(self._load_id)])
+        self._next_memory = 0.0
 
     def _submit(self, request: GenerateRequest) -> None:
         def refuse() -> None:
@@ -243,10 +244,11 @@ class _Worker:
         self._guarded(lambda: self._engine.submit(request), refuse, failed)
 
     def _load_failed(self, failure: Failed) -> LoadFailed:
-        return LoadFailed(self._load_id, failure.kind, failure.message, failure.hint, failure.details)
+        hint = "" if failure.kind == "bug" else failure.hint  # no answer is concerned
+        return LoadFailed(self._load_id, failure.kind, failure.message, hint, failure.details)
 
     def _after_failed_load(self) -> None:
-        self._load = None
+        self._load, self._next_memory = None, 0.0
         self._engine.unload()
 
     def _guarded(

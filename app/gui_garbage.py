@@ -28,7 +28,7 @@ class GuiGarbage(QObject):
         timer.start(INTERVAL_MS)
 
     def collect(self) -> None:
-        """Collect the oldest generation that is due, as the interpreter itself would."""
+        """Collect the oldest generation that is due; the oldest of all at most once a minute."""
         counts, thresholds = gc.get_count(), gc.get_threshold()
         if counts[0] <= thresholds[0]:
             return

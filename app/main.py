@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -86,7 +87,9 @@ def run(arguments: argparse.Namespace) -> int:
     program.window.hide()
     program.controller.stop()
     logs.stop()
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
     os._exit(0)
 
 

@@ -66,7 +66,8 @@ class ModelDesk(QObject):
         self._loading: LoadPlan | None = None
         self._load_id = 0
         self._is_known = False  # whether there is a model to begin with
-        self._is_applying = False  # the running load came from the dock, its settings are kept
+        self._has_chat = False  # whether a chat is in view, which is more than a welcome
+        self._applied: LoadPlan | None = None  # came from the dock: its settings are kept
         self._waiting: LoadPlan | None = None  # applied when the answer ends
         self._previous: LoadPlan | None = None  # goes back in if the wished one fails
         self._wish: LoadSpec | None = None
@@ -75,18 +76,19 @@ class ModelDesk(QObject):
         self._failed_name = ""
         self._download = StarterDownload(io)
         self._memory: MemoryReport | None = None
+        self._before_load: MemoryReport | None = None
         self.is_answering = False
         self._connect()
 
     @property
     def plan(self) -> LoadPlan | None:
         """The loaded plan, None while there is no model or one is being loaded."""
-        return self._loaded
+        return self._loaded if self._loading is None else None
 
     @property
     def is_ready(self) -> bool:
         """Whether a request would be answered now."""
-        return self._loaded is not None and self._loading is None
+        return self.plan is not None
 
     @property
     def is_coming(self) -> bool:
@@ -105,6 +107,15 @@ class ModelDesk(QObject):
     def stop(self) -> None:
         """Let a running download end; its part is kept."""
         self._download.stop()
+
+    def download_starter(self) -> None:
+        """Begin or resume the starter's download."""
+        self._download.start()
+
+    def set_chat_shown(self, has_chat: bool) -> None:
+        """Tell whether a chat is in view; the welcome stands where neither model nor chat is."""
+        self._has_chat = has_chat
+        self._show_first_start()
 
     def choose(self, path: str) -> None:
         """Load what the user chose; what was said of an earlier choice goes."""
@@ -141,7 +152,7 @@ class ModelDesk(QObject):
                 self._on_load_progress(event.fraction)
             case Unloaded():
                 self._loaded = self._loading = None
-                self.refresh()
+                self._offer_starter()
             case MemoryReport():
                 self._memory = event
                 self._show_memory()
@@ -156,10 +167,13 @@ class ModelDesk(QObject):
         self._window.set_chip(self._chip())
         self._show_tuning()
         self._show_memory()
+        self._show_first_start()
+        self._show_status()
+
+    def _show_first_start(self) -> None:
         if self._is_known:  # before that, a returning user must not see the welcome flash by
             has_model = self._loaded is not None or self._loading is not None
-            self._window.show_first_start(not has_model and not self._failed_name)
-        self._show_status()
+            self._window.show_first_start(not (has_model or self._failed_name or self._has_chat))
 
     # The user's wishes
 
@@ -170,7 +184,7 @@ class ModelDesk(QObject):
         window.starter_requested.connect(self._download.start)
         window.download_cancelled.connect(self._download.stop)
         self._download.changed.connect(self._on_download_changed)
-        self._download.done.connect(self._read)
+        self._download.done.connect(self._on_downloaded)
         window.format_chosen.connect(lambda format: self._change_wish(format=format))
         window.context_chosen.connect(lambda context: self._change_wish(context=context))
         window.apply_requested.connect(self._on_apply)
@@ -181,11 +195,13 @@ class ModelDesk(QObject):
             self.refresh()
 
     def _on_apply(self) -> None:
-        if self._loaded is None or self._wish is None or self._hardware is None:
-            return
-        self._is_applying = True
-        self._previous = self._loaded
-        self._load(self._loaded.model, self._wish)
+        if self.plan is not None and self._wish is not None:
+            self._load(self.plan.model, self._wish, is_from_dock=True)
+
+    def _on_downloaded(self, path: str) -> None:
+        """The starter is here; it loads unless the user has chosen something else meanwhile."""
+        if self._loaded is None and self._loading is None:
+            self._read(path)
 
     def _on_picker_opened(self) -> None:
         folder = str(paths.models_dir())
@@ -209,14 +225,17 @@ class ModelDesk(QObject):
     def _on_startup_model(self, path: Path | None) -> None:
         if path is not None:
             self._read(str(path))
-            return
+        else:
+            self._offer_starter()
+
+    def _offer_starter(self) -> None:
+        """With nothing loaded and nothing coming, show the welcome with the starter."""
         self._is_known = True
-        self._download.offer()
+        if self._loaded is None and self._loading is None and not self._download.is_running:
+            self._download.offer()
         self.refresh()
 
     def _on_spec(self, spec: ModelSpec) -> None:
-        self._is_known, self._is_applying = True, False
-        self._previous = self._loaded
         self._load(spec, self._preferences.wish_for(spec.path))
 
     def _on_spec_error(self, path: str, failed: Failed) -> None:
@@ -225,20 +244,22 @@ class ModelDesk(QObject):
         text = f"{reason[:1].upper()}{reason[1:]} {failed.hint}".strip()
         title = f"{Path(path).name} cannot be used."
         self._window.show_notice(NoticeView("warning", title, text, (CHOOSE_OTHER,), failed.details))
-        if self._loaded is None and self._loading is None:
-            self._on_startup_model(None)
+        self._offer_starter()
 
-    def _load(self, spec: ModelSpec, wish: LoadSpec) -> None:
+    def _load(self, spec: ModelSpec, wish: LoadSpec, is_from_dock: bool = False) -> None:
         """Plan and begin, now or when the running answer ends; say so where it cannot work."""
         hardware = self._live_hardware() or Hardware("", physical_cores(), None, None)
         try:
             made = plan(spec, hardware, wish, self._held_bytes())
         except WishError as error:
             self._window.show_notice(NoticeView("warning", error.message, error.hint))
+            self._offer_starter()
             return
+        self._applied = made if is_from_dock and made.verdict != "no" else self._applied
         if made.verdict == "no":
             text = f"{made.reasons[0]} Choose a smaller format or a shorter context."
             self._window.show_notice(NoticeView("error", f"{spec.name} does not fit in memory.", text))
+            self._offer_starter()
         elif self.is_answering:
             self._waiting = made
         else:
@@ -246,6 +267,9 @@ class ModelDesk(QObject):
         self.refresh()
 
     def _begin(self, made: LoadPlan) -> None:
+        if self._loading is None:  # what is measured of a half-read model says nothing about the room
+            self._before_load = self._memory
+            self._previous = self._loaded
         self._loading, self._percent, self._failed_name = made, 0, ""
         self._is_known = True
         self._wish = made.wish
@@ -276,7 +300,7 @@ class ModelDesk(QObject):
 
     def _keep_choice(self, made: LoadPlan) -> None:
         """Save the model, and its settings where they were chosen in the window."""
-        if self._is_applying:
+        if made is self._applied:
             self._preferences.change(last_model=made.model.path, format=made.format, context=made.context)
         elif self._preferences.value.last_model != made.model.path:
             self._preferences.change(last_model=made.model.path, format="auto", context=None)
@@ -311,9 +335,13 @@ class ModelDesk(QObject):
 
     def _held_bytes(self) -> int:
         """What the loaded model gives back when it is replaced."""
-        if self._memory is None:
-            return 0
-        return self._memory.weights_bytes + self._memory.kv_used_bytes + self._memory.working_bytes
+        report = self._room
+        return report.weights_bytes + report.kv_used_bytes + report.working_bytes if report else 0
+
+    @property
+    def _room(self) -> MemoryReport | None:
+        """The report that plans are made from: the last one that no load was in the middle of."""
+        return self._memory if self._loading is None else self._before_load
 
     def _on_download_changed(self) -> None:
         """A download begins, moves or ends."""
@@ -341,7 +369,7 @@ class ModelDesk(QObject):
         self._window.set_status(view)
 
     def _show_tuning(self) -> None:
-        loaded, hardware = self._loaded or self._loading, self._live_hardware()
+        loaded, hardware = self._loading or self._loaded, self._live_hardware()
         if loaded is None or self._wish is None or hardware is None:
             self._window.set_tuning(None)
             return
@@ -371,9 +399,10 @@ class ModelDesk(QObject):
 
     def _live_hardware(self) -> Hardware | None:
         """The machine with the memory that is free now; None while nothing is known of it."""
-        if self._hardware is None or self._memory is None or self._memory.ram_free_bytes is None:
+        report = self._room
+        if self._hardware is None or report is None or report.ram_free_bytes is None:
             return self._hardware
-        return replace(self._hardware, ram_free_bytes=self._memory.ram_free_bytes)
+        return replace(self._hardware, ram_free_bytes=report.ram_free_bytes)
 
     def _show_memory(self) -> None:
         if self._memory is not None:

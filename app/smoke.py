@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine.errors import EngineError
-from engine.types import Event, Failed, Finished, Loaded, LoadSpec, MemoryReport, StepStats
+from engine.types import Event, Failed, Finished, Loaded, LoadFailed, LoadSpec, MemoryReport, StepStats
 
 PROMPT = "Write a long story about a lighthouse keeper and the sea."
 FOLLOW_UP = "Now write a small Python function that prints the story line by line."
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace, path: Path) -> int:
         answers, ratios = [], []
         for pair in range(PAIRS):
             answers.append(hand.ask(PROMPT))
-            reference = _child_tps(wish)
+            reference = _child_tps(wish, changes(arguments))
             ratios.append(_tps(answers[-1]) / reference)
             inside = f"in the window {_tps(answers[-1]):.1f} tok/s, alone {reference:.1f}"
             say(f"pair {pair + 1} of {PAIRS}: {inside}")
@@ -69,12 +69,13 @@ def _tps(finished: Finished) -> float:
     return finished.stats.decode_tps
 
 
-def _child_tps(wish: LoadSpec) -> float:
+def _child_tps(wish: LoadSpec, settings: Sequence[str]) -> float:
     """Decode speed of the same request on the command line."""
     command = [sys.executable, "-m", "app.cli", "chat", PROMPT, "--json", "--temperature", "0"]
     command += ["--max-tokens", str(TOKENS), "--model", wish.path, "--format", wish.format, "--kv", wish.kv]
     command += ["--context", str(wish.context)] if wish.context else []
     command += ["--threads", str(wish.threads)] if wish.threads else []
+    command += ["--device", wish.device, *(f"--set={change}" for change in settings)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     if done.returncode != 0:
         raise SmokeError(f"decodeck chat failed: {done.stderr.strip()}", "Run it by hand to see why.")
@@ -99,7 +100,7 @@ class _Hand:
         self._memory: MemoryReport | None = None
         self._ended: Finished | None = None
         self._written = 0
-        self._failed: Failed | None = None
+        self._failed: Failed | LoadFailed | None = None
         self._program.engine.events.connect(self._on_events)
 
     def open(self) -> None:
@@ -169,7 +170,7 @@ class _Hand:
                 self._written = event.generated_tokens
             elif isinstance(event, Finished):
                 self._ended = event
-            elif isinstance(event, Failed):
+            elif isinstance(event, Failed | LoadFailed):
                 self._failed = event
 
     def _wait(self, is_done: Callable[[], bool], what: str) -> None:

@@ -143,6 +143,12 @@ class Store:
             " WHERE status = 'queued' AND deleted_s IS NULL",
         )
 
+    def claim_queued(self, turn_id: str) -> bool:
+        """Take a waiting message as sent; False where it waits no more: another window was first."""
+        return (
+            self._write("UPDATE messages SET status = 'done' WHERE id = ? AND status = 'queued'", turn_id) > 0
+        )
+
     def drafts(self) -> dict[str, str]:
         """Texts that were typed and not sent, by chat; "" is the chat that has not begun."""
         try:

@@ -39,7 +39,6 @@ from engine.types import (
     MemoryReport,
 )
 
-WARM_UP_STEPS, WARM_UP_S = 9, 0.3
 _NO_MEMORY = re.compile(r"allocate memory|out of memory|not enough memory", re.IGNORECASE)
 
 
@@ -189,18 +188,23 @@ class Engine:
 
     def _warm_up(self, runner: Runner, slot: Slot, governor: ThreadGovernor) -> None:
         """The first products set up threads and kernels; an answer should not pay for that. A few steps more
-        show the governor what a step takes, as far as that costs no time worth mentioning.
+        show the governor what a step takes.
         """
-        started = self._clock()
-        for rows in (2, *[1] * WARM_UP_STEPS):
-            if slot.cache.capacity > rows and self._clock() - started < WARM_UP_S:
-                before = self._clock()
-                runner.forward([Segment(slot.cache, [0] * rows)])
+        if slot.cache.capacity > 2:
+            runner.forward([Segment(slot.cache, [0, 0])])
+            slot.cache.reset()
+        if slot.cache.capacity > 1:
+
+            def step() -> None:
+                runner.forward([Segment(slot.cache, [0])])
                 slot.cache.reset()
-                if rows == 1:
-                    governor.observe(self._clock() - before)
+
+            step()
+            governor.compare(step)
 
     def _admit(self, model: _Model) -> None:
+        if self._waiting:
+            model.governor.reconsider()
         busy = [sequence.slot for sequence in self._running]
         free = [slot for slot in model.slots if slot not in busy]
         while free and self._waiting:
@@ -266,7 +270,8 @@ class Engine:
             self._fail(sequence, error)
             return
         self._pending += sequence.chunk_event(text)
-        self._pending.append(sequence.step_event())
+        if sequence.generated:
+            self._pending.append(sequence.step_event())
         if sequence.reason is not None:
             self._running.remove(sequence)
             self._pending.append(sequence.finished_event())

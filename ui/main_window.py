@@ -174,9 +174,16 @@ class MainWindow(QMainWindow):
         """Show a notice above the composer. Its action "choose-file" opens the file dialog here."""
         self.body.centre.notice.show_notice(view)
 
-    def clear_notice(self) -> None:
-        """Take the notice away."""
-        self.body.centre.notice.clear()
+    def clear_notice(self, key: str | None = None) -> None:
+        """Take the notice away; with ``key`` only if it is that one."""
+        shown = self.body.centre.notice.view
+        if key is None or (shown is not None and shown.key == key):
+            self.body.centre.notice.clear()
+
+    def notice_key(self) -> str | None:
+        """The key of the notice that is shown, None where none is."""
+        shown = self.body.centre.notice.view
+        return shown.key if shown is not None else None
 
     def composer_text(self) -> str:
         """What is typed and not sent."""

@@ -175,6 +175,7 @@ class NoticeView:
     text: str = ""
     actions: tuple[NoticeAction, ...] = ()
     details: str = ""  # behind "Details", plain text that can be copied
+    key: str = ""  # by which it alone can be taken away again
 
 
 @dataclass(frozen=True, slots=True)

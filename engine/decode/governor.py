@@ -14,6 +14,8 @@ from statistics import median
 WINDOW = 4  # steps looked at together
 COLLAPSE = 2.2  # times the usual step: a busy neighbour, not a longer context
 RECOVERED = 1.5
+QUICKER = 0.7  # half the threads must be clearly better to begin with them
+COMPARE_S = 0.2  # a slow model's steps are not measured more often than this allows
 FIRST_RETRY_S, LAST_RETRY_S = 1.0, 16.0
 _FORGET = 1.02  # the usual step may grow this much with each window, as the context does
 
@@ -34,12 +36,32 @@ class ThreadGovernor:
         self._retry_at = 0.0
         self._is_retrying = False
 
+    def compare(self, step: Callable[[], object]) -> None:
+        """Time a few steps on all threads and on half of them, and begin with what is quicker: the cores may
+        be taken already. Costs some ten steps.
+        """
+        if self._full == 1:
+            return
+        full_s = self._timed(step)
+        self._set_threads(self._half)
+        half_s = self._timed(step)
+        self._usual_s = min(full_s, half_s)
+        if half_s < QUICKER * full_s:
+            self._fall_back(full_s)
+        else:
+            self._change(self._full)
+
+    def reconsider(self) -> None:
+        """Before a new answer: try all threads again if it is time, its prompt is worth them."""
+        if self.threads != self._full and self._clock() >= self._retry_at:
+            self._begin_retry()
+
     def observe(self, seconds: float) -> None:
         """Take the duration of one step; may change the number of threads for the next one."""
         if self._full == 1:
             return
         self._steps.append(seconds)
-        if len(self._steps) < WINDOW:
+        if len(self._steps) < WINDOW and not self._is_clear(seconds):
             return
         took, self._steps = median(self._steps), []
         if self.threads == self._full:
@@ -48,8 +70,15 @@ class ThreadGovernor:
             self._usual_s = self._collapsed_s
             self._change(self._full)
         elif self._clock() >= self._retry_at:
-            self._is_retrying = True
-            self._change(self._full)
+            self._begin_retry()
+
+    def _is_clear(self, seconds: float) -> bool:
+        """Whether a part of a window is enough: slow steps are too dear to wait for more of them."""
+        if self.threads != self._full or self._usual_s is None:
+            return False
+        if self._is_retrying:
+            return seconds > COLLAPSE * self._usual_s
+        return len(self._steps) > 1 and min(self._steps) > COLLAPSE * self._usual_s
 
     def _judge_full(self, took: float) -> None:
         usual = self._usual_s
@@ -60,10 +89,26 @@ class ThreadGovernor:
             return
         if self._is_retrying:
             self._retry_s = min(2 * self._retry_s, LAST_RETRY_S)
+        self._fall_back(took)
+
+    def _fall_back(self, took: float) -> None:
         self._is_retrying = False
         self._collapsed_s = took
         self._retry_at = self._clock() + self._retry_s
         self._change(self._half)
+
+    def _begin_retry(self) -> None:
+        self._is_retrying, self._steps = True, []
+        self._change(self._full)
+
+    def _timed(self, step: Callable[[], object]) -> float:
+        """Seconds of one step: the median of a window, or one where that is long already."""
+        times: list[float] = []
+        while len(times) < WINDOW and sum(times) < COMPARE_S:
+            before = self._clock()
+            step()
+            times.append(self._clock() - before)
+        return median(times)
 
     def _change(self, threads: int) -> None:
         self.threads = threads

@@ -140,10 +140,10 @@ class Decoder:
     @property
     def kernels(self) -> str:
         """Names of the kernels that run the linear layers, each once."""
-        first = self._weights.layers[0] if self._weights.layers else None
-        linears: list[Linear] = [self._weights.head]
-        if first:
-            linears = [*first.qkv, first.output, *first.gate_up, first.down, *linears]
+        linears: list[Linear] = []
+        for layer in self._weights.layers:
+            linears += (*layer.qkv, layer.output, *layer.gate_up, layer.down)
+        linears.append(self._weights.head)
         return " + ".join(dict.fromkeys(linear.kernel for linear in linears))
 
     def new_cache(self, capacity: int) -> KVCache:

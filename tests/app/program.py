@@ -40,7 +40,6 @@ class Desk:
         self.chip = ChipView(ModelState.NO_MODEL)
         self.messages: dict[str, MessageView] = {}
         self.rows: list[ChatRow] = []
-        self.notice: NoticeView | None = None
         self.download: DownloadView | None = None
         self.tuning: TuningView | None = None
         self.is_generating = False
@@ -51,8 +50,6 @@ class Desk:
     def _spy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._after(monkeypatch, "set_chip", lambda view: setattr(self, "chip", view))
         self._after(monkeypatch, "set_chats", lambda rows, _: setattr(self, "rows", list(rows)))
-        self._after(monkeypatch, "show_notice", lambda view: setattr(self, "notice", view))
-        self._after(monkeypatch, "clear_notice", lambda: setattr(self, "notice", None))
         self._after(monkeypatch, "set_download", lambda view: setattr(self, "download", view))
         self._after(monkeypatch, "set_tuning", lambda view: setattr(self, "tuning", view))
         self._after(monkeypatch, "set_generating", lambda on: setattr(self, "is_generating", on))
@@ -84,6 +81,11 @@ class Desk:
 
         old = self.messages[message_id]
         self.messages[message_id] = replace(old, text=old.text + text)
+
+    @property
+    def notice(self) -> NoticeView | None:
+        """The notice that is shown."""
+        return self.window.body.centre.notice.view
 
     def start(self, model: str | None = MODEL) -> None:
         self.window.show()

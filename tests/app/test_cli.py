@@ -175,7 +175,9 @@ def test_settings_before_and_after_the_command_all_count() -> None:
         ["--set", "top_k=3", "chat", "hi", "--set", "format=f32", "--set", "context=64"]
     )
     assert cli._request(arguments).sampling.top_k == 3
-    assert cli.load_spec(arguments, "m.gguf") == LoadSpec("m.gguf", format="f32", context=64)
+    assert cli.load_spec(arguments, "m.gguf") == LoadSpec(
+        str(Path("m.gguf").absolute()), format="f32", context=64
+    )
     arguments = parser.parse_args(["chat", "hi", "--set", "format=f32", "--format", "bf16"])
     assert cli.load_spec(arguments, "m.gguf").format == "bf16"
 
@@ -202,7 +204,7 @@ def test_the_model_is_the_last_used_one_and_else_the_starter(tmp_path: Path) -> 
     last.touch()
     settings.save(Settings(last_model=str(last)))
     assert cli.model_path(parser.parse_args(["chat", "hi"])) == last
-    assert cli.model_path(parser.parse_args(["chat", "hi", "--model", "x.gguf"])) == Path("x.gguf")
+    assert cli.model_path(parser.parse_args(["chat", "hi", "--model", "x.gguf"])) == Path("x.gguf").absolute()
     last.unlink()
     with pytest.raises(WishError):
         cli.model_path(parser.parse_args(["chat", "hi", "--offline"]))

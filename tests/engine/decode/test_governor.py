@@ -17,6 +17,15 @@ class Machine:
         self.step_s = {True: {threads: CROWDED}, False: {threads: FREE}}
         self.governor = ThreadGovernor(threads, self.changes.append, lambda: self.now)
 
+    def step(self) -> float:
+        threads = self.changes[-1] if self.changes else self.governor.threads
+        took = self.step_s[self.is_crowded].get(threads, HALF)
+        self.now += took
+        return took
+
+    def compare(self) -> None:
+        self.governor.compare(self.step)
+
     def run(self, seconds: float) -> int:
         """Decode for ``seconds``; returns the number of tokens."""
         end, count = self.now + seconds, 0
@@ -70,6 +79,45 @@ def test_where_fewer_threads_are_no_help_all_are_used_again() -> None:
     machine.run(30)
     assert machine.changes == [1, 2]
     assert machine.governor.threads == 2
+
+
+def test_cores_that_are_taken_from_the_start_are_noticed() -> None:
+    machine = Machine()
+    machine.is_crowded = True
+    machine.compare()
+    assert machine.governor.threads == 1
+    machine.is_crowded = False
+    machine.run(LAST_RETRY_S + 2)
+    assert machine.governor.threads == 2
+
+
+def test_a_free_machine_begins_with_all_threads() -> None:
+    machine = Machine()
+    machine.compare()
+    assert machine.governor.threads == 2
+
+
+def test_a_new_answer_tries_all_threads_when_it_is_time() -> None:
+    machine = Machine()
+    machine.run(2)
+    machine.is_crowded = True
+    machine.run(5)
+    machine.is_crowded = False
+    machine.now += 600  # idle
+    machine.governor.reconsider()
+    assert machine.governor.threads == 2
+
+
+def test_very_slow_steps_are_judged_after_two_and_a_retry_after_one() -> None:
+    machine = Machine()
+    machine.run(2)
+    machine.step_s[True][2] = 5.0
+    machine.is_crowded = True
+    began = machine.now
+    while machine.governor.threads == 2:
+        machine.run(1)
+    assert machine.now - began <= 10.1
+    assert machine.run(120) > 0.6 * 120 / HALF
 
 
 def test_one_thread_is_left_alone() -> None:
