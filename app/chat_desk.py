@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.answer_desk import AnswerDesk
 from app.chat_list import ChatList
 from app.conversation import BEFORE_ALL, Conversation, Turn, new_id, title_of
+from app.drafts import NEW_CHAT, Drafts
 from app.model_desk import ModelDesk
 from app.running_answer import RunningAnswer, message_view
 from app.store import Chat, Store
@@ -23,9 +24,9 @@ from ui.values import NoticeAction, NoticeView
 
 UNDO = "undo-delete"
 UNDO_MS = 10_000
+DRAFT_MS = 1_000  # after the last key
 WAITING = "waiting"
 DOWNLOAD_STARTER = "download-starter"
-NEW_CHAT = ""  # the draft of a chat that has no message yet
 
 
 class ChatDesk(QObject):
@@ -52,8 +53,7 @@ class ChatDesk(QObject):
         self._queued: dict[str, str] = {}  # chat id → turn id
         self._unread: dict[str, str] = {}  # chat id → text sent before its messages were read
         self._claiming: set[str] = set()  # chats whose waiting message is about to go
-        self._drafts: dict[str, str] = {}
-        self._stored_drafts: set[str] = set()
+        self._drafts = Drafts(store)
         self._is_closing = False
         self._deleted: tuple[Chat, str | None] | None = None  # with the queued turn, for Undo
         self._undo_timer = QTimer(self, singleShot=True, interval=UNDO_MS)
@@ -62,6 +62,9 @@ class ChatDesk(QObject):
         self.answers.began.connect(self._on_answer_began)
         self.answers.ended.connect(self._on_answer_ended)
         self.answers.refused.connect(self._on_answer_refused)
+        self._draft_timer = QTimer(self, singleShot=True, interval=DRAFT_MS)
+        self._draft_timer.timeout.connect(self._keep_draft)
+        window.text_typed.connect(lambda _: self._draft_timer.start())
         desk.ready.connect(self._send_queued)
         store.failed.connect(self._on_store_failed)
         store.open(_read_all, self._on_opened)
@@ -85,7 +88,7 @@ class ChatDesk(QObject):
         if self._current is not None and self.is_reading:
             self._unread[self._current] = _joined(self._unread.get(self._current, ""), text)
             return
-        self._save_draft(self._current or NEW_CHAT, "")
+        self._drafts.save(self._current, "")
         self._send_to(self._open_conversation(text), text)
 
     def stop(self) -> None:
@@ -105,6 +108,7 @@ class ChatDesk(QObject):
         conversation.rewind(turn.parent_id)
         self._store.run(lambda store: store.update_message(turn))
         self._keep_branch(conversation)
+        self._window.clear_notice(WAITING)
         self._show_transcript()
         self._window.set_composer_text(turn.content)
 
@@ -168,12 +172,13 @@ class ChatDesk(QObject):
     def prepare_to_close(self) -> None:
         """Begin nothing more: what waits is sent after the next start."""
         self._is_closing = True
+        self._draft_timer.stop()
 
     def close(self) -> None:
         """Keep what is unfinished and unsent, and close the database."""
         self._keep_draft()
         for chat_id, text in self._unread.items():
-            self._save_draft(chat_id, _joined(text, self._drafts.get(chat_id, "")))
+            self._drafts.save(chat_id, _joined(text, self._drafts.get(chat_id)))
         self.answers.save_all()
         self._store.run(lambda store: store.close())
 
@@ -292,8 +297,7 @@ class ChatDesk(QObject):
     def _on_opened(self, opened: _Opened) -> None:
         notice, chats, queued, drafts = opened
         self._chats.load(chats)
-        self._drafts = drafts | self._drafts
-        self._stored_drafts |= set(drafts)
+        self._drafts.load(drafts)
         for chat_id, turns in queued.items():
             chat = self._chats.get(chat_id)
             if chat is not None and chat_id not in self._conversations:
@@ -302,10 +306,11 @@ class ChatDesk(QObject):
                 waiting = [turn.id for turn in conversation.path() if turn.status == "queued"]
                 if waiting:
                     self._queued[chat_id] = waiting[-1]
+                    self._say_waiting(conversation.turn(waiting[-1]).content)
         if notice:
             self._window.show_notice(NoticeView("warning", "Chats", notice))
         if self._current is None and not self._window.composer_text():
-            self._window.set_composer_text(self._drafts.pop(NEW_CHAT, ""))
+            self._window.set_composer_text(self._drafts.get(NEW_CHAT))
         self._show_list()
         self._send_queued()
 
@@ -342,7 +347,7 @@ class ChatDesk(QObject):
         """Show a chat, with the text that was left unsent in it."""
         self._keep_draft()
         self._current = chat_id
-        self._window.set_composer_text(self._drafts.pop(chat_id or NEW_CHAT, ""))
+        self._window.set_composer_text(self._drafts.get(chat_id))
         self._forget_notices()
         self._show_transcript()
 
@@ -355,14 +360,7 @@ class ChatDesk(QObject):
         self.shown.emit()
 
     def _keep_draft(self) -> None:
-        self._save_draft(self._current or NEW_CHAT, self._window.composer_text())
-
-    def _save_draft(self, key: str, text: str) -> None:
-        """Keep an unsent text, or forget it; nothing is written where nothing was and nothing is."""
-        self._drafts[key] = text
-        if text or key in self._stored_drafts:
-            self._stored_drafts.add(key)
-            self._store.run(lambda store: store.save_draft(key, text))
+        self._drafts.save(self._current, self._window.composer_text())
 
     def _keep_branch(self, conversation: Conversation) -> None:
         chat_id, active_id = conversation.chat_id, conversation.active_id or BEFORE_ALL

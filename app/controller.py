@@ -80,7 +80,7 @@ class Controller(QObject):
         self._is_stopped = True
         size = self._window.normalGeometry().size()  # as it is when it is not maximized
         self._preferences.change(window_width=size.width(), window_height=size.height())
-        self.models.stop()
+        self.models.download.stop()
         self.chats.prepare_to_close()
         is_engine_done = self._engine.stop(STOP_S * 2 / 3)
         QCoreApplication.sendPostedEvents(self)
@@ -126,7 +126,7 @@ class Controller(QObject):
         if key == UNDO:
             self.chats.undo_delete()
         elif key == DOWNLOAD_STARTER:
-            self.models.download_starter()
+            self.models.download.start()
 
     def _on_theme_chosen(self, name: str) -> None:
         application = QApplication.instance()

@@ -16,6 +16,7 @@ from app import paths, readouts, starter
 from app.engine_thread import CancelLoad, EngineThread, Load
 from app.io_thread import IoThread
 from app.preferences import Preferences
+from app.room import Room
 from app.starter_download import StarterDownload
 from engine.errors import EngineError, WishError
 from engine.fit.plan import default_context, plan, resolve_format
@@ -61,7 +62,7 @@ class ModelDesk(QObject):
         self._engine = engine
         self._io = io
         self._preferences = preferences
-        self._hardware: Hardware | None = None
+        self._room = Room()
         self._loaded: LoadPlan | None = None
         self._loading: LoadPlan | None = None
         self._load_id = 0
@@ -74,9 +75,7 @@ class ModelDesk(QObject):
         self._percent = 0
         self._load_s: float | None = None  # what the loaded model took to load
         self._failed_name = ""
-        self._download = StarterDownload(io)
-        self._memory: MemoryReport | None = None
-        self._before_load: MemoryReport | None = None
+        self.download = StarterDownload(io)
         self.is_answering = False
         self._connect()
 
@@ -93,7 +92,7 @@ class ModelDesk(QObject):
     @property
     def is_coming(self) -> bool:
         """Whether a model will be there without the user doing anything more."""
-        return self._loading is not None or self._download.is_running
+        return self._loading is not None or self.download.is_running
 
     def start(self, path: str | None) -> None:
         """Look at the machine, then load ``path``, else the last model, else an installed starter."""
@@ -103,14 +102,6 @@ class ModelDesk(QObject):
         else:
             last = self._preferences.value.last_model
             self._files(starter.usable, last, on_done=self._on_startup_model, on_error=self._on_error)
-
-    def stop(self) -> None:
-        """Let a running download end; its part is kept."""
-        self._download.stop()
-
-    def download_starter(self) -> None:
-        """Begin or resume the starter's download."""
-        self._download.start()
 
     def set_chat_shown(self, has_chat: bool) -> None:
         """Tell whether a chat is in view; the welcome stands where neither model nor chat is."""
@@ -151,10 +142,9 @@ class ModelDesk(QObject):
             case LoadProgress():
                 self._on_load_progress(event.fraction)
             case Unloaded():
-                self._loaded = self._loading = None
-                self._offer_starter()
+                self._on_unloaded()
             case MemoryReport():
-                self._memory = event
+                self._room.take(event, is_loading=self._loading is not None)
                 self._show_memory()
                 if not self.is_answering:  # what is free changes, and with it the verdict
                     self._show_tuning()
@@ -181,10 +171,10 @@ class ModelDesk(QObject):
         window = self._window
         window.model_chosen.connect(self.choose)
         window.picker_opened.connect(self._on_picker_opened)
-        window.starter_requested.connect(self._download.start)
-        window.download_cancelled.connect(self._download.stop)
-        self._download.changed.connect(self._on_download_changed)
-        self._download.done.connect(self._on_downloaded)
+        window.starter_requested.connect(self.download.start)
+        window.download_cancelled.connect(self.download.stop)
+        self.download.changed.connect(self._on_download_changed)
+        self.download.done.connect(self._on_downloaded)
         window.format_chosen.connect(lambda format: self._change_wish(format=format))
         window.context_chosen.connect(lambda context: self._change_wish(context=context))
         window.apply_requested.connect(self._on_apply)
@@ -192,6 +182,7 @@ class ModelDesk(QObject):
     def _change_wish(self, **values: Any) -> None:
         if self._wish is not None:
             self._wish = replace(self._wish, **values)
+            self._waiting = None  # what was to be applied is not wanted any more
             self.refresh()
 
     def _on_apply(self) -> None:
@@ -218,7 +209,7 @@ class ModelDesk(QObject):
     # Loading
 
     def _on_probed(self, hardware: Hardware) -> None:
-        self._hardware = hardware
+        self._room.probed = hardware
         self._window.set_machine(readouts.machine_view(hardware))
         self.refresh()
 
@@ -231,8 +222,8 @@ class ModelDesk(QObject):
     def _offer_starter(self) -> None:
         """With nothing loaded and nothing coming, show the welcome with the starter."""
         self._is_known = True
-        if self._loaded is None and self._loading is None and not self._download.is_running:
-            self._download.offer()
+        if self._loaded is None and self._loading is None and not self.download.is_running:
+            self.download.offer()
         self.refresh()
 
     def _on_spec(self, spec: ModelSpec) -> None:
@@ -248,9 +239,9 @@ class ModelDesk(QObject):
 
     def _load(self, spec: ModelSpec, wish: LoadSpec, is_from_dock: bool = False) -> None:
         """Plan and begin, now or when the running answer ends; say so where it cannot work."""
-        hardware = self._live_hardware() or Hardware("", physical_cores(), None, None)
+        hardware = self._room.hardware or Hardware("", physical_cores(), None, None)
         try:
-            made = plan(spec, hardware, wish, self._held_bytes())
+            made = plan(spec, hardware, wish, self._room.held_bytes)
         except WishError as error:
             self._window.show_notice(NoticeView("warning", error.message, error.hint))
             self._offer_starter()
@@ -267,8 +258,7 @@ class ModelDesk(QObject):
         self.refresh()
 
     def _begin(self, made: LoadPlan) -> None:
-        if self._loading is None:  # what is measured of a half-read model says nothing about the room
-            self._before_load = self._memory
+        if self._loading is None:
             self._previous = self._loaded
         self._loading, self._percent, self._failed_name = made, 0, ""
         self._is_known = True
@@ -321,6 +311,15 @@ class ModelDesk(QObject):
             self._failed_name = wanted.model.name
         self.refresh()
 
+    def _on_unloaded(self) -> None:
+        """A load was stopped; what was loaded before it comes back."""
+        previous, self._previous = self._previous, None
+        self._loaded = self._loading = None
+        if previous is not None:
+            self._begin(previous)
+        else:
+            self._offer_starter()
+
     def _on_error(self, failed: Failed) -> None:
         self._window.show_notice(NoticeView("error", failed.message, failed.hint, (), failed.details))
 
@@ -333,19 +332,9 @@ class ModelDesk(QObject):
         """Reading headers may take long on a slow disk: it has a lane of its own, apart from the chats."""
         self._io.submit(function, *args, lane=FILES_LANE, **callbacks)
 
-    def _held_bytes(self) -> int:
-        """What the loaded model gives back when it is replaced."""
-        report = self._room
-        return report.weights_bytes + report.kv_used_bytes + report.working_bytes if report else 0
-
-    @property
-    def _room(self) -> MemoryReport | None:
-        """The report that plans are made from: the last one that no load was in the middle of."""
-        return self._memory if self._loading is None else self._before_load
-
     def _on_download_changed(self) -> None:
         """A download begins, moves or ends."""
-        self._window.set_download(self._download.view)
+        self._window.set_download(self.download.view)
         self._window.set_chip(self._chip())
         self._show_status()
 
@@ -353,35 +342,27 @@ class ModelDesk(QObject):
 
     def _chip(self) -> ChipView:
         if self._loading is not None:
-            name, detail = self._loading.model.name, readouts.chip_detail(self._loading)
-            return ChipView(ModelState.LOADING, name, detail, self._percent)
+            return readouts.chip_view(self._loading, ModelState.LOADING, self._percent)
         if self._loaded is not None:
             state = ModelState.GENERATING if self.is_answering else ModelState.READY
-            return ChipView(state, self._loaded.model.name, readouts.chip_detail(self._loaded))
-        if self._download.is_running:
-            return ChipView(ModelState.DOWNLOADING, starter.NAME, "", self._download.percent)
-        if self._failed_name:
-            return ChipView(ModelState.FAILED, self._failed_name)
-        return ChipView(ModelState.NO_MODEL)
+            return readouts.chip_view(self._loaded, state)
+        if self.download.is_running:
+            return ChipView(ModelState.DOWNLOADING, starter.NAME, "", self.download.percent)
+        return ChipView(ModelState.FAILED if self._failed_name else ModelState.NO_MODEL, self._failed_name)
 
     def _show_status(self) -> None:
-        view = readouts.status_view(self._hardware, self._download.is_running)
+        view = readouts.status_view(self._room.probed, self.download.is_running)
         self._window.set_status(view)
 
     def _show_tuning(self) -> None:
-        loaded, hardware = self._loading or self._loaded, self._live_hardware()
+        loaded, hardware = self._loading or self._loaded, self._room.hardware
         if loaded is None or self._wish is None or hardware is None:
             self._window.set_tuning(None)
             return
         try:
-            view = readouts.tuning_view(
-                loaded,
-                self._wish,
-                hardware,
-                self._held_bytes(),
-                *self._apply_state(),
-                self._load_s,
-            )
+            held = self._room.held_bytes
+            apply = self._apply_state()
+            view = readouts.tuning_view(loaded, self._wish, hardware, held, *apply, self._load_s)
         except EngineError:  # a wish that no plan can meet has been refused in words already
             view = None
         self._window.set_tuning(view)
@@ -397,32 +378,19 @@ class ModelDesk(QObject):
         is_same = (resolve_format(loaded.model, wish.format), context) == (loaded.format, loaded.context)
         return ("hidden", None) if is_same else ("ready", None)
 
-    def _live_hardware(self) -> Hardware | None:
-        """The machine with the memory that is free now; None while nothing is known of it."""
-        report = self._room
-        if self._hardware is None or report is None or report.ram_free_bytes is None:
-            return self._hardware
-        return replace(self._hardware, ram_free_bytes=report.ram_free_bytes)
-
     def _show_memory(self) -> None:
-        if self._memory is not None:
+        report = self._room.report
+        if report is not None:
             context = self._loaded.context if self._loaded else 0
-            self._window.set_context(ContextView(self._memory.kv_used_tokens, context))
-            self._window.set_memory(readouts.memory_view(self._memory, self._pending_bytes()))
-
-    def _pending_bytes(self) -> int:
-        """What Apply, or the load that runs, would add to what is held."""
-        wanted = self._loading or self._wished_plan()
-        if wanted is None or self._memory is None:
-            return 0
-        held = self._memory.weights_bytes + self._memory.kv_reserved_bytes + self._memory.working_bytes
-        return max(0, wanted.bytes.total - wanted.bytes.overhead - held)
+            self._window.set_context(ContextView(report.kv_used_tokens, context))
+            pending = readouts.pending_bytes(report, self._loading or self._wished_plan())
+            self._window.set_memory(readouts.memory_view(report, pending))
 
     def _wished_plan(self) -> LoadPlan | None:
-        hardware = self._live_hardware()
+        hardware = self._room.hardware
         if not (self._loaded and self._wish and hardware) or self._apply_state()[0] == "hidden":
             return None
         try:
-            return plan(self._loaded.model, hardware, self._wish, self._held_bytes())
+            return plan(self._loaded.model, hardware, self._wish, self._room.held_bytes)
         except EngineError:
             return None

@@ -10,7 +10,17 @@ from engine.fit.plan import plan, training_sentence
 from engine.types import AnswerStats, Hardware, LoadPlan, LoadSpec, MemoryReport, ModelSpec, StepStats
 from ui import numbers
 from ui.numbers import NBSP
-from ui.values import FormatChoice, MachineView, MemoryView, ModelRow, StatusView, TuningView, VerdictView
+from ui.values import (
+    ChipView,
+    FormatChoice,
+    MachineView,
+    MemoryView,
+    ModelRow,
+    ModelState,
+    StatusView,
+    TuningView,
+    VerdictView,
+)
 
 SHORTEST_CONTEXT = 512
 FEWEST_PROMPT_TOKENS = 16
@@ -27,8 +37,9 @@ def bits_label(spec: ModelSpec, format: str) -> str:
     return f"{layer_bits(spec, format)}-bit"
 
 
-def chip_detail(made: LoadPlan) -> str:
-    return f"{bits_label(made.model, made.format)} · {numbers.context(made.context)}"
+def chip_view(made: LoadPlan, state: ModelState, percent: int | None = None) -> ChipView:
+    detail = f"{bits_label(made.model, made.format)} · {numbers.context(made.context)}"
+    return ChipView(state, made.model.name, detail, percent)
 
 
 def stats_line(stats: AnswerStats) -> str:
@@ -75,6 +86,14 @@ def status_view(hardware: Hardware | None, is_downloading: bool) -> StatusView:
     if hardware is None:
         return StatusView("", (), privacy)
     return StatusView(f"{hardware.cpu_name} · {_cores(hardware)}", (), privacy)
+
+
+def pending_bytes(report: MemoryReport, wanted: LoadPlan | None) -> int:
+    """What loading ``wanted`` would add to what is held."""
+    if wanted is None:
+        return 0
+    held = report.weights_bytes + report.kv_reserved_bytes + report.working_bytes
+    return max(0, wanted.bytes.total - wanted.bytes.overhead - held)
 
 
 def memory_view(report: MemoryReport, pending: int = 0) -> MemoryView:

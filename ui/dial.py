@@ -149,7 +149,9 @@ class Dial(Gauge):
             painter.setBrush(colors.text3)
             painter.drawRoundedRect(QRectF(_CENTRE.x() - 9, _CENTRE.y() - 20, 18, 4), 1, 1)
         else:
-            style = "display" if len(self._digits) <= 4 else "title-l"  # "1,234" must stay between the ticks
+            # "1,234" must stay between the ticks, and "93.5" between labels of three figures
+            most = 4 if self._scale < 100 else 3
+            style = "display" if len(self._digits) <= most else "title-l"
             _draw_figures(painter, Run(self._digits, theme.font(style), colors.text1), _CENTRE.y() - 9)
         caption = "waiting" if self._is_waiting else "tok/s"
         _draw_centred(painter, Run(caption, theme.font("small", 500), colors.text2), _CENTRE.y() + 9)

@@ -245,11 +245,11 @@ class MainWindow(QMainWindow):
         sidebar, tuning = self.body.sidebar, self.body.tuning
         sidebar.new_chat_clicked.connect(self._on_new_chat)
         sidebar.chat_selected.connect(self._on_chat_selected)
-        sidebar.chat_renamed.connect(self.chat_renamed)
+        sidebar.chat_renamed.connect(self._on_renamed)
         sidebar.chat_delete_requested.connect(self.chat_delete_requested)
         tuning.format_chosen.connect(self.format_chosen)
         tuning.context_chosen.connect(self.context_chosen)
-        tuning.apply_clicked.connect(self.apply_requested)
+        tuning.apply_clicked.connect(self._on_apply)
         self.body.panels_changed.connect(self.panels_changed)
 
     def _connect_picker(self) -> None:
@@ -286,6 +286,11 @@ class MainWindow(QMainWindow):
         self.chat_selected.emit(chat_id)
         self.focus_composer()
 
+    def _on_renamed(self, chat_id: str, title: str) -> None:
+        self.body.close_sidebar_drawer()
+        self.chat_renamed.emit(chat_id, title)
+        self.focus_composer()
+
     def _on_starter_requested(self) -> None:
         self.starter_requested.emit()
         self.focus_composer()
@@ -312,6 +317,10 @@ class MainWindow(QMainWindow):
             self.focus_composer()
         elif self._is_generating or self._is_loading:
             self.stop_requested.emit()
+
+    def _on_apply(self) -> None:
+        self.apply_requested.emit()
+        self.focus_composer()  # the button goes, and would leave the keyboard to whatever comes next
 
     def _on_rename(self) -> None:
         """Rename the chat under the keyboard, else the one in the transcript."""

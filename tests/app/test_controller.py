@@ -709,3 +709,176 @@ def test_the_loaded_model_is_listed_wherever_it_lies(desk: Desk, monkeypatch: py
     desk.start_ready()
     desk.window.picker_opened.emit()
     desk.wait(lambda: rows == [MODEL])
+
+
+def test_a_message_that_waits_behind_a_refused_one_still_goes(desk: Desk) -> None:
+    desk.start_ready()
+    gate = threading.Event()
+    desk.program.io.submit(gate.wait)
+    desk.fake.fail_request = ContextError("too long", "Shorten it.")
+    desk.send("first")
+    desk.send("second")
+    gate.set()
+    desk.wait(lambda: len(desk.fake.requests) == 2)
+    desk.wait(lambda: desk.answers()[-1].status == "done")
+    assert "second" in desk.fake.requests[-1].messages[-1].content
+
+
+def test_closing_leaves_a_waiting_message_waiting(desk: Desk) -> None:
+    from app import paths
+    from app.store import Store
+
+    desk.start_ready()
+    desk.fake.hold.clear()
+    desk.send("first")
+    desk.wait_for_answer("writing")
+    desk.send("second")
+    desk.flush()
+    desk.stop()
+    store = Store(paths.chats_db())
+    assert len(store.queued_chats()) == 1
+    store.close()
+    assert len(desk.fake.requests) == 1
+
+
+def test_a_sent_draft_does_not_come_back(
+    desk: Desk, qtbot: QtBot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.start_ready()
+    desk.window.set_composer_text("typed before the end")
+    desk.stop()
+    for _ in range(2):
+        again = Desk(qtbot, qapp, monkeypatch, FakeEngine())
+        again.start_ready()
+        again.flush()
+        text = again.window.composer_text()
+        if text:
+            again.window.set_composer_text("")
+            again.send(text)
+            again.wait_for_answer()
+        again.stop()
+    assert text == ""
+
+
+def test_closing_at_once_keeps_the_stored_draft(
+    desk: Desk, qtbot: QtBot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.start_ready()
+    desk.window.set_composer_text("keep me")
+    desk.stop()
+    Desk(qtbot, qapp, monkeypatch, FakeEngine()).stop()
+    again = Desk(qtbot, qapp, monkeypatch, FakeEngine())
+    again.start()
+    again.wait(lambda: again.window.composer_text() == "keep me")
+
+
+def test_two_windows_answer_a_waiting_message_once(
+    desk: Desk, qtbot: QtBot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.start(None)
+    desk.wait(lambda: desk.download is not None)
+    desk.send("once")
+    desk.flush()
+    desk.stop()
+    both = [Desk(qtbot, qapp, monkeypatch, FakeEngine()) for _ in range(2)]
+    for each in both:
+        each.start()
+    qtbot.waitUntil(lambda: any(each.fake.requests for each in both), timeout=5000)
+    for each in both:
+        each.wait(lambda each=each: each.chip.state == ModelState.READY)  # type: ignore[misc]
+        each.flush()
+    assert sum(len(each.fake.requests) for each in both) == 1
+
+
+def test_escape_during_a_reload_brings_the_loaded_model_back(desk: Desk) -> None:
+    desk.start_ready()
+    desk.send("hello")
+    desk.wait_for_answer()
+    desk.window.format_chosen.emit("bf16")
+    desk.fake.hold_load.clear()
+    desk.window.apply_requested.emit()
+    desk.wait(lambda: len(desk.fake.loads) == 2)
+    desk.window.stop_requested.emit()
+    desk.wait(lambda: len(desk.fake.loads) == 3)
+    desk.fake.hold_load.set()
+    desk.wait(lambda: desk.chip.state == ModelState.READY)
+    assert [plan.format for plan in desk.fake.loads] == ["file", "bf16", "file"]
+    assert not desk.is_first_start
+
+
+def test_a_chat_can_be_read_without_a_model(
+    desk: Desk, qtbot: QtBot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.start_ready()
+    desk.send("hello")
+    desk.wait_for_answer()
+    desk.stop()
+    monkeypatch.setattr(starter, "usable", lambda _: None)
+    again = Desk(qtbot, qapp, monkeypatch, FakeEngine())
+    again.start(None)
+    again.wait(lambda: bool(again.rows) and again.is_first_start is True)
+    again.window.chat_selected.emit(again.rows[0].chat_id)
+    again.wait(lambda: len(again.shown()) == 2)
+    assert again.is_first_start is False
+    again.window.new_chat_requested.emit()
+    assert again.is_first_start is True
+
+
+def test_changing_ones_mind_takes_a_waiting_apply_back(desk: Desk) -> None:
+    desk.start_ready()
+    desk.fake.hold.clear()
+    desk.send("talk")
+    desk.wait_for_answer("writing")
+    desk.window.format_chosen.emit("bf16")
+    desk.window.apply_requested.emit()
+    desk.window.format_chosen.emit("file")
+    assert desk.tuning is not None
+    assert desk.tuning.apply == "hidden"
+    desk.fake.hold.set()
+    desk.wait_for_answer()
+    desk.flush()
+    assert len(desk.fake.loads) == 1
+
+
+def test_a_finished_download_does_not_replace_the_chosen_model(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr(starter, "ensure", lambda *_: go_on.wait(5) and Path("/models/starter.gguf"))
+    desk.start(None)
+    desk.wait(lambda: desk.download is not None)
+    desk.window.starter_requested.emit()
+    desk.window.model_chosen.emit("/models/mine.gguf")
+    desk.wait(lambda: desk.chip.state == ModelState.READY)
+    go_on.set()
+    desk.wait(lambda: desk.download is not None and desk.download.state == "done")
+    desk.flush()
+    assert [plan.model.name for plan in desk.fake.loads] == ["mine"]
+
+
+def test_the_end_of_the_undo_offer_leaves_other_notices_alone(desk: Desk) -> None:
+    from ui.values import NoticeView
+
+    desk.start_ready()
+    desk.send("precious")
+    desk.wait_for_answer()
+    desk.window.chat_delete_requested.emit(desk.rows[0].chat_id)
+    desk.window.show_notice(NoticeView("error", "Something else"))
+    desk.program.controller.chats._forget_deleted()
+    assert desk.notice is not None
+    assert desk.notice.title == "Something else"
+
+
+def test_damaged_settings_are_told_in_the_window(
+    qtbot: QtBot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from app import cli, paths
+
+    paths.settings_file().parent.mkdir(parents=True, exist_ok=True)
+    paths.settings_file().write_text("{broken")
+    cli.load_spec(cli.build_parser().parse_args(["--set", "top_k=3"]), "")
+    desk = Desk(qtbot, qapp, monkeypatch, FakeEngine())
+    desk.start()
+    desk.wait(lambda: desk.chip.state == ModelState.READY)
+    assert desk.notice is not None
+    assert "damaged" in desk.notice.text

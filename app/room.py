@@ -1,0 +1,42 @@
+"""The machine and the memory that is free now, as plans are made from. Knows no model and no window."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.types import Hardware, MemoryReport
+
+
+class Room:
+    """What was probed once and is reported again and again.
+
+    While a model is being read, what the engine reports says nothing about the room there is: parts of it are
+    neither held nor free. Plans then go by the last report from before.
+    """
+
+    def __init__(self) -> None:
+        self.probed: Hardware | None = None
+        self.report: MemoryReport | None = None  # the newest, for the gauges
+        self._settled: MemoryReport | None = None
+
+    def take(self, report: MemoryReport, is_loading: bool) -> None:
+        """A new report; ``is_loading`` tells that a model is being read."""
+        self.report = report
+        if not is_loading or self._settled is None:
+            self._settled = report
+
+    @property
+    def hardware(self) -> Hardware | None:
+        """The machine with the memory that is free now; None while nothing is known of it."""
+        settled = self._settled
+        if self.probed is None or settled is None or settled.ram_free_bytes is None:
+            return self.probed
+        return replace(self.probed, ram_free_bytes=settled.ram_free_bytes)
+
+    @property
+    def held_bytes(self) -> int:
+        """What the loaded model gives back when it is replaced; an untouched cache takes no memory."""
+        settled = self._settled
+        if settled is None:
+            return 0
+        return settled.weights_bytes + settled.kv_used_bytes + settled.working_bytes
