@@ -24,7 +24,7 @@ from ui.main_window import MainWindow
 from ui.values import CounterView, NoticeView, SpeedView
 
 SAVE_EVERY_S = 1.0
-STATS_EVERY_S = 0.25
+STATS_EVERY_S = 0.5
 SHOW_READING_S = 0.5  # a shorter pause needs no explanation
 SETTLED_TOKENS = 5  # the first steps of an answer say little about its speed
 CONTEXT_FULL = NoticeView(

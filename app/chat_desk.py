@@ -75,6 +75,11 @@ class ChatDesk(QObject):
         return self._conversations.get(self._current) if self._current else None
 
     @property
+    def is_answering(self) -> bool:
+        """Whether an answer is being written in the shown chat."""
+        return self._current in self.answers.chat_ids
+
+    @property
     def is_reading(self) -> bool:
         """Whether the shown chat's messages are still being read."""
         return self._current is not None and self._current not in self._conversations
@@ -93,7 +98,7 @@ class ChatDesk(QObject):
 
     def stop(self) -> None:
         """Stop the answer of the current chat; what is written stays. With none, stop a load."""
-        if self._current in self.answers.chat_ids:
+        if self.is_answering:
             self.answers.stop(self._current)
         else:
             self._desk.cancel_load()
@@ -377,7 +382,7 @@ class ChatDesk(QObject):
             show(message_view(turn))
 
     def _show_state(self) -> None:
-        self._window.set_generating(self._current in self.answers.chat_ids)
+        self._window.set_generating(self.is_answering)
         self._show_list()
 
     def _show_list(self) -> None:

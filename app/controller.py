@@ -162,6 +162,8 @@ class Controller(QObject):
         conversation = self.chats.current_conversation
         messages = conversation.messages(self._preferences.value.system_prompt) if conversation else ()
         typed = self._window.composer_text()
+        if self.chats.is_answering and not typed.strip():
+            return  # the answer's own figures move the counter, and its end starts the timer again
         if typed.strip():
             messages = (*messages, Message("user", typed))
         self._is_counting, self._count_again = True, False
