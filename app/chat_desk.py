@@ -59,7 +59,7 @@ class ChatDesk(QObject):
         self._undo_timer = QTimer(self, singleShot=True, interval=UNDO_MS)
         self._undo_timer.timeout.connect(self._forget_deleted)
         self.answers = answers(lambda chat_id: chat_id == self._current)
-        self.answers.began.connect(self._on_answer_began)
+        self.answers.began.connect(self._show_state)
         self.answers.ended.connect(self._on_answer_ended)
         self.answers.refused.connect(self._on_answer_refused)
         self._draft_timer = QTimer(self, singleShot=True, interval=DRAFT_MS)
@@ -210,7 +210,6 @@ class ChatDesk(QObject):
         self._show_list()
 
     def _can_answer(self) -> bool:
-        """Whether the engine would begin at once."""
         plan, busy = self._desk.plan, self.answers.count + len(self._claiming)
         return not self._is_closing and plan is not None and busy < plan.max_sequences
 
@@ -273,17 +272,12 @@ class ChatDesk(QObject):
 
     # What comes back
 
-    def _on_answer_began(self, chat_id: str) -> None:
-        self._desk.set_answering(True)
-        self._show_state()
-
     def _on_answer_ended(self, chat_id: str) -> None:
         plan, tps = self._desk.plan, self.answers.last_tps
         if plan is not None and tps is not None and chat_id in self._chats:
             name = plan.model.name
             self._chats.change(chat_id, model=name, decode_tps=tps)
             self._store.run(lambda store: store.describe_chat(chat_id, name, tps))
-        self._desk.set_answering(self.answers.count > 0)
         self._show_state()
         self._send_queued()
 
@@ -381,7 +375,8 @@ class ChatDesk(QObject):
             show = self._window.append_message if is_new else self._window.set_message
             show(message_view(turn))
 
-    def _show_state(self) -> None:
+    def _show_state(self, _: str = "") -> None:
+        self._desk.set_answering(self.answers.count > 0)
         self._window.set_generating(self.is_answering)
         self._show_list()
 
@@ -394,7 +389,6 @@ _Opened = tuple[str | None, tuple[Chat, ...], dict[str, tuple[Turn, ...]], dict[
 
 
 def _read_all(store: Store) -> _Opened:
-    """What a start needs: the list, the chats in which a message waits, the drafts."""
     queued = {chat_id: store.messages(chat_id) for chat_id in store.queued_chats()}
     return store.notice or store.read_only_reason, store.list_chats(), queued, store.drafts()
 
