@@ -66,7 +66,6 @@ class MainWindow(QMainWindow):
     chat_delete_requested = Signal(str)
     model_chosen = Signal(str)
     picker_opened = Signal()
-    choose_model_clicked = Signal()
     models_folder_requested = Signal()
     starter_requested = Signal()
     download_cancelled = Signal()
@@ -74,7 +73,6 @@ class MainWindow(QMainWindow):
     context_chosen = Signal(int)
     apply_requested = Signal()
     notice_action = Signal(str)
-    notice_closed = Signal()
     theme_chosen = Signal(str)
     panels_changed = Signal(bool, bool)
     closing = Signal()
@@ -232,7 +230,6 @@ class MainWindow(QMainWindow):
         centre.first_start.file_requested.connect(self.choose_file)
         centre.first_start.folder_requested.connect(self.choose_folder)
         centre.notice.action_clicked.connect(self._on_notice_action)
-        centre.notice.closed.connect(self.notice_closed)
         bar = centre.top_bar
         bar.chip_clicked.connect(self.open_picker)
         bar.theme_chosen.connect(self.theme_chosen)
@@ -268,8 +265,8 @@ class MainWindow(QMainWindow):
             ("Ctrl+Shift+C", self.body.centre.transcript.copy_last_code),
             ("Ctrl+B", self.body.toggle_sidebar),
             ("Ctrl+T", self.body.toggle_tuning),
-            ("F6", self._focus_next_region),
-            ("Shift+F6", self._focus_previous_region),
+            ("F6", lambda: self._move_region(1)),
+            ("Shift+F6", lambda: self._move_region(-1)),
             ("Esc", self._on_escape),
             ("F2", self._on_rename),
             ("Ctrl+Q", self.close),
@@ -328,12 +325,6 @@ class MainWindow(QMainWindow):
             self.body.toggle_sidebar()
         self.body.sidebar.rename_chat()
 
-    def _focus_next_region(self) -> None:
-        self._move_region(1)
-
-    def _focus_previous_region(self) -> None:
-        self._move_region(-1)
-
     def _move_region(self, step: int) -> None:
         centre = self.body.centre
         regions: list[Sidebar | TopBar | Centre | Composer | TuningDock]
@@ -352,7 +343,6 @@ class MainWindow(QMainWindow):
             target.focus_region()
 
     def _open_dialog(self, mode: QFileDialog.FileMode, title: str) -> None:
-        self.choose_model_clicked.emit()
         dialog = QFileDialog(self, title)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setFileMode(mode)
