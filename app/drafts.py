@@ -10,17 +10,15 @@ NEW_CHAT = ""  # the draft of a chat that has no message yet
 
 
 class Drafts:
-    """Keyed by chat id. Nothing is written where nothing was and nothing is."""
+    """Keyed by chat id. Only what changed is written."""
 
     def __init__(self, store: StoreLane) -> None:
         self._store = store
         self._texts: dict[str, str] = {}
-        self._stored: set[str] = set()
 
     def load(self, stored: Mapping[str, str]) -> None:
         """Take what the store has; what was typed meanwhile stays."""
         self._texts = dict(stored) | self._texts
-        self._stored |= set(stored)
 
     def get(self, chat_id: str | None) -> str:
         return self._texts.get(chat_id or NEW_CHAT, "")
@@ -28,10 +26,7 @@ class Drafts:
     def save(self, chat_id: str | None, text: str) -> None:
         """Keep ``text``; an empty one forgets."""
         key = chat_id or NEW_CHAT
-        if text:
-            self._texts[key] = text
-        else:
-            self._texts.pop(key, None)
-        if text or key in self._stored:
-            self._stored.add(key)
-            self._store.run(lambda store: store.save_draft(key, text))
+        if text == self.get(key):
+            return
+        self._texts[key] = text
+        self._store.run(lambda store: store.save_draft(key, text))

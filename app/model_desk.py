@@ -195,8 +195,10 @@ class ModelDesk(QObject):
             self._read(path)
 
     def _on_picker_opened(self) -> None:
-        folder = str(paths.models_dir())
-        self._files(scan_folder, folder, on_done=self._on_scanned, on_error=self._on_error)
+        def scan() -> list[tuple[str, ModelSpec | EngineError]]:
+            return scan_folder(str(paths.models_dir()))  # may have to make the folder first
+
+        self._files(scan, on_done=self._on_scanned, on_error=self._on_error)
 
     def _on_scanned(self, found: list[tuple[str, ModelSpec | EngineError]]) -> None:
         loaded = self._loaded.model if self._loaded else None

@@ -41,10 +41,6 @@ class CodeSource:
         """The characters between the fences, without the last line break: pasting them runs nothing."""
         return "\n".join(self._pieces)
 
-    def num_lines(self) -> int:
-        """Lines of the whole block."""
-        return sum(piece.count("\n") + 1 for piece in self._pieces)
-
     def marks(self, index: int) -> list[tuple[int, int, str]] | None:
         """Roles in piece ``index`` as (start, end, role) in characters, or None when they need more time."""
         if self._highlighter is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from PySide6.QtGui import QColor, QPalette
 
@@ -186,11 +186,6 @@ def high_contrast(system: QPalette, is_dark: bool) -> Palette:
             colors[name] = ink
     colors |= {"accent": accent, "accent_hi": accent, "accent_ink": accent_ink, "mem_weights": accent}
     return Palette(**colors)
-
-
-def token_names() -> tuple[str, ...]:
-    """The names of all tokens, in the order of their definition."""
-    return tuple(field.name for field in fields(Palette))
 
 
 def to_qt(colors: Palette) -> QPalette:

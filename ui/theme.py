@@ -26,8 +26,6 @@ from ui.palette import Palette
 
 CLOCK_MS = 100
 _IDLE_TICKS = 12  # the clock stops after these without a change: the last spoken sentence took up to 10
-MOTION_FAST_MS = 120  # hover, popups
-MOTION_PANEL_MS = 180  # panels
 
 _TEXT_FAMILIES = [
     "Inter",

@@ -17,7 +17,7 @@ from engine.types import Event, Finished, GenerateRequest, LoadSpec, Message, Sa
 from tests.engine.tiny import finished
 
 pytestmark = pytest.mark.starter
-QUESTION = "Explain in three sentences why the sky is blue."
+QUESTION = "Write a long story about a lighthouse keeper and the sea."
 TEXT = (
     "The river had been rising since noon, and by the time the lamps were lit the lower meadow was a lake. "
     "def mean(values):\n    return sum(values) / len(values)\n"
@@ -76,9 +76,8 @@ def test_greedy_tokens_equal_the_oracles(exact: Engine, starter_path: Path) -> N
         )[0, len(prompt) :].tolist()
     del oracle
     gc.collect()
-    count = end.stats.generated_tokens
-    assert count == 64 or end.reason == "stop"
-    assert list(end.stats.token_ids) == out[:count]
+    assert len(out) == end.stats.generated_tokens == 64
+    assert list(end.stats.token_ids) == out
 
 
 @pytest.mark.parametrize("format", ["bf16", "file"])
