@@ -15,6 +15,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from app import turns
+from app.bench import command as bench
+from app.bench.command import Surroundings
 from engine.errors import EngineError, MemoryLimitError, WishError
 from engine.types import GenerateRequest, LoadPlan, LoadSpec, Message, SamplingParams
 
@@ -33,6 +36,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns 0 done, 1 our fault, 2 the user's or a file's, 130 interrupted."""
+    turns.shorten()
     arguments = build_parser().parse_args(argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # an answer may hold what the terminal cannot show
@@ -73,6 +77,9 @@ def build_parser() -> argparse.ArgumentParser:
     chat.set_defaults(run=run_chat)
     fetch = commands.add_parser("fetch", parents=[asked], help="download the starter model")
     fetch.set_defaults(run=run_fetch)
+    measure = commands.add_parser("bench", parents=[asked, settings], help="measure speed and memory")
+    bench.add_options(measure)
+    measure.set_defaults(run=run_bench)
     smoke = commands.add_parser("smoke", parents=[model, asked, settings], help="drive the window")
     smoke.add_argument("--screenshot", metavar="F.png", type=Path, help="save a picture of the window")
     smoke.set_defaults(run=run_smoke)
@@ -144,13 +151,15 @@ def load_spec(arguments: argparse.Namespace, path: Path | str) -> LoadSpec:
 def run_chat(arguments: argparse.Namespace) -> int:
     request = _request(arguments)  # first: a wrong value must not cost a download
     plan = _plan(arguments, model_path(arguments))
-    from app import answer
+    from app import answer, paths
     from engine.engine import Engine
 
     if sys.stdout is None:
         raise WishError("Standard output is closed.", "Run decodeck chat where its answer can be read.")
     as_json = "json" in arguments
-    engine = Engine()
+    if plan.hardware.native_missing:
+        say(plan.hardware.native_missing)
+    engine = Engine(kernel_times=paths.kernel_times_file())
     loaded = answer.load(engine, plan)
     for warning in loaded.warnings:
         say(warning)
@@ -162,7 +171,7 @@ def run_chat(arguments: argparse.Namespace) -> int:
 
     result = answer.ask(engine, request, on_text=show, on_note=say)
     if as_json:
-        print(json.dumps(answer.report(plan, loaded.kernels, result.finished, result.memory)))
+        print(json.dumps(answer.report(loaded.plan, loaded.kernels, result.finished, result.memory)))
     else:
         print()
     if result.failed:
@@ -216,12 +225,13 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
 def _plan(arguments: argparse.Namespace, path: Path) -> LoadPlan:
     """The plan of the options, refused here where it does not fit."""
+    from app import paths
     from engine.fit.plan import plan, training_sentence
     from engine.hardware.probe import probe
     from engine.models.spec import read_spec
 
     spec = read_spec(str(path))
-    result = plan(spec, probe(), load_spec(arguments, path))
+    result = plan(spec, probe(paths.kernel_times_file()), load_spec(arguments, path))
     if result.verdict == "no":
         raise MemoryLimitError(
             f"{spec.name} does not fit in memory: {result.reasons[0]}",
@@ -251,16 +261,18 @@ def model_path(arguments: argparse.Namespace) -> Path:
     return _fetch_starter()
 
 
-def run_fetch(arguments: argparse.Namespace) -> int:
+def starter_path(arguments: argparse.Namespace) -> Path:
+    """The starter model, fetched where it is missing."""
     from app import starter
 
     path = starter.installed_path()
-    if path is None:
-        if "offline" in arguments:
-            raise WishError(
-                "The starter model is not on this computer.", "Run decodeck fetch without --offline."
-            )
-        path = _fetch_starter()
+    if path is None and "offline" in arguments:
+        raise WishError("The starter model is not on this computer.", "Run decodeck fetch without --offline.")
+    return path or _fetch_starter()
+
+
+def run_fetch(arguments: argparse.Namespace) -> int:
+    path = starter_path(arguments)
     if "json" in arguments:
         print(json.dumps({"model": str(path), "bytes": path.stat().st_size}))
     else:
@@ -309,6 +321,16 @@ def run_smoke(arguments: argparse.Namespace) -> int:
     from app.smoke import run
 
     return run(arguments, path)
+
+
+def run_bench(arguments: argparse.Namespace) -> int:
+    around = Surroundings(
+        model=lambda: model_path(arguments),
+        starter=lambda: starter_path(arguments),
+        wish=load_spec(arguments, ""),
+        say=say,
+    )
+    return bench.run(arguments, around)
 
 
 def say(line: str) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject, Signal
 
+from app import paths
 from app.outbox import INTERVAL_S, Outbox
 from engine.errors import EngineBusyError, EngineError
 from engine.protocol import EngineProtocol
@@ -79,7 +80,7 @@ def make_engine() -> EngineProtocol:
     """The real engine; importing it imports torch, which only the engine thread may do."""
     from engine.engine import Engine
 
-    return Engine()
+    return Engine(kernel_times=paths.kernel_times_file())
 
 
 class EngineThread(QObject):

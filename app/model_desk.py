@@ -35,13 +35,7 @@ from engine.types import (
     Unloaded,
 )
 from ui.main_window import CHOOSE_FILE, MainWindow
-from ui.values import (
-    ChipView,
-    ContextView,
-    ModelState,
-    NoticeAction,
-    NoticeView,
-)
+from ui.values import ChipView, ContextView, ModelState, NoticeAction, NoticeView
 
 FILES_LANE = "files"
 CHOOSE_OTHER = NoticeAction(CHOOSE_FILE, "Choose another file")
@@ -74,6 +68,7 @@ class ModelDesk(QObject):
         self._wish: LoadSpec | None = None
         self._percent = 0
         self._load_s: float | None = None  # what the loaded model took to load
+        self._kernels = ""  # by their names, of the loaded model
         self._failed_name = ""
         self.download = StarterDownload(io)
         self.is_answering = False
@@ -96,7 +91,9 @@ class ModelDesk(QObject):
 
     def start(self, path: str | None) -> None:
         """Look at the machine, then load ``path``, else the last model, else an installed starter."""
-        self._files(probe, on_done=self._on_probed, on_error=self._on_error)
+        self._files(
+            lambda: probe(paths.kernel_times_file()), on_done=self._on_probed, on_error=self._on_error
+        )
         if path:
             self._read(path)
         else:
@@ -280,19 +277,23 @@ class ModelDesk(QObject):
                 self._show_tuning()
 
     def _on_loaded(self, event: Loaded) -> None:
+        is_applied = (
+            self._loading is not None and self._loading is self._applied
+        )  # the loaded plan may be another, for other kernels
         self._loaded, self._loading, self._previous = event.plan, None, None
-        made, self._load_s = event.plan, event.seconds
+        made, self._load_s, self._kernels = event.plan, event.seconds, event.kernels
+        self._room.learn(made.hardware)
         if self._wish == made.wish:  # else the user has chosen something new meanwhile
             self._wish = replace(made.wish, format=made.format, context=made.context)
-        self._keep_choice(made)
+        self._keep_choice(made, is_applied)
         if event.warnings:
             self._window.show_notice(NoticeView("warning", made.model.name, " ".join(event.warnings)))
         self.refresh()
         self.ready.emit()
 
-    def _keep_choice(self, made: LoadPlan) -> None:
+    def _keep_choice(self, made: LoadPlan, is_applied: bool) -> None:
         """Save the model, and its settings where they were chosen in the window."""
-        if made is self._applied:
+        if is_applied:
             self._preferences.change(last_model=made.model.path, format=made.format, context=made.context)
         elif self._preferences.value.last_model != made.model.path:
             self._preferences.change(last_model=made.model.path, format="auto", context=None)
@@ -353,7 +354,8 @@ class ModelDesk(QObject):
         return ChipView(ModelState.FAILED if self._failed_name else ModelState.NO_MODEL, self._failed_name)
 
     def _show_status(self) -> None:
-        view = readouts.status_view(self._room.probed, self.download.is_running)
+        kernels = self._kernels if self._loaded is not None else ""
+        view = readouts.status_view(self._room.probed, self.download.is_running, kernels)
         self._window.set_status(view)
 
     def _show_tuning(self) -> None:

@@ -41,6 +41,11 @@ def cache_dir() -> Path:
     return _made(home / "cache" if home else Path(_DIRS.user_cache_path))
 
 
+def kernel_times_file() -> Path:
+    """Which kernels were how fast on this machine."""
+    return cache_dir() / "kernel-times.json"
+
+
 def log_dir() -> Path:
     """Log files."""
     home = _home()

@@ -26,19 +26,19 @@ SHORTEST_CONTEXT = 512
 FEWEST_PROMPT_TOKENS = 16
 _VERDICTS = {"fits": "Fits", "tight": "Tight", "no": "Does not fit"}
 _TOOLTIPS = {
-    "file": "The bits the file has: 4-bit blocks stay 4-bit, everything else is held at 16 bits",
+    "file": "The bits the file has, wherever the kernels can hold them; everything else is held at 16 bits",
     "bf16": "bfloat16: twice the bytes of 8-bit, no further loss",
     "f32": "float32: exact, and the most bytes to read for each token",
 }
 
 
-def bits_label(spec: ModelSpec, format: str) -> str:
-    """ "4-bit", "16-bit" or "32-bit": what most of the layers are held in."""
-    return f"{layer_bits(spec, format)}-bit"
+def bits_label(made: LoadPlan) -> str:
+    """ "4-bit", "8-bit", "16-bit" or "32-bit": what most of the layers are held in."""
+    return f"{layer_bits(made.model, made.format, made.is_native)}-bit"
 
 
 def chip_view(made: LoadPlan, state: ModelState, percent: int | None = None) -> ChipView:
-    detail = f"{bits_label(made.model, made.format)} · {numbers.context(made.context)}"
+    detail = f"{bits_label(made)} · {numbers.context(made.context)}"
     return ChipView(state, made.model.name, detail, percent)
 
 
@@ -76,8 +76,8 @@ def _cores(hardware: Hardware) -> str:
     return f"{hardware.physical_cores} core{'s' * (hardware.physical_cores != 1)}"
 
 
-def status_view(hardware: Hardware | None, is_downloading: bool) -> StatusView:
-    """Device facts, and a privacy line that is true at this moment."""
+def status_view(hardware: Hardware | None, is_downloading: bool, kernels: str = "") -> StatusView:
+    """Device facts, the loaded model's kernels, and a privacy line that is true at this moment."""
     privacy = (
         "Only model files are downloaded; chats stay here"
         if is_downloading
@@ -85,7 +85,16 @@ def status_view(hardware: Hardware | None, is_downloading: bool) -> StatusView:
     )
     if hardware is None:
         return StatusView("", (), privacy)
-    return StatusView(f"{hardware.cpu_name} · {_cores(hardware)}", (), privacy)
+    facts = (kernels,) if kernels else ()
+    return StatusView(
+        f"{hardware.cpu_name} · {_cores(hardware)}", facts, privacy, kernels_sentence(hardware, kernels)
+    )
+
+
+def kernels_sentence(hardware: Hardware, kernels: str) -> str:
+    """What reads the weights, and what is lost where the program's own kernels are missing."""
+    named = f"Weights are read by {kernels}." if kernels else ""
+    return f"{named} {hardware.native_missing}".strip()
 
 
 def pending_bytes(report: MemoryReport, wanted: LoadPlan | None) -> int:
@@ -127,9 +136,9 @@ def memory_view(report: MemoryReport, pending: int = 0) -> MemoryView:
     )
 
 
-def format_keys(spec: ModelSpec) -> tuple[str, ...]:
+def format_keys(spec: ModelSpec, is_native: bool) -> tuple[str, ...]:
     """Formats worth offering: the file's own only where it is smaller than 16 bits."""
-    return ("f32", "bf16", "file") if layer_bits(spec, "file") < 16 else ("f32", "bf16")
+    return ("f32", "bf16", "file") if layer_bits(spec, "file", is_native) < 16 else ("f32", "bf16")
 
 
 def context_stops(spec: ModelSpec) -> tuple[int, ...]:
@@ -163,14 +172,15 @@ def tuning_view(
         changed = LoadSpec(wish.path, format, context, wish.kv, wish.device, wish.threads)
         return plan(spec, hardware, changed, held_bytes)
 
-    choices = [(key, verdict_of(key, wanted.context)) for key in format_keys(spec)]
+    keys = format_keys(spec, verdict_of("file", wanted.context).is_native)
+    choices = [(key, verdict_of(key, wanted.context)) for key in keys]
     stops = context_stops(spec)
     verdicts = [(stop, verdict_of(wanted.format, stop).verdict) for stop in stops]
     return TuningView(
         formats=tuple(
             FormatChoice(
                 key,
-                bits_label(spec, key),
+                bits_label(made),
                 f"{_gb(made.bytes.weights)}",
                 made.verdict,
                 _TOOLTIPS[key],

@@ -25,6 +25,11 @@ class Room:
         if not is_loading or self._settled is None:
             self._settled = report
 
+    def learn(self, loaded: Hardware) -> None:
+        """Take what a load has measured of kernels, so that the next plans are made with it."""
+        if self.probed is not None:
+            self.probed = replace(self.probed, kernel_times=loaded.kernel_times)
+
     @property
     def hardware(self) -> Hardware | None:
         """The machine with the memory that is free now; None while nothing is known of it."""

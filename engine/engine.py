@@ -15,8 +15,10 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -25,9 +27,11 @@ from engine.decode.governor import ThreadGovernor
 from engine.decode.sequence import Sequence, Slot
 from engine.errors import ContextError, EngineBusyError, EngineError, MemoryLimitError, TemplateError
 from engine.hardware import probe as machine
+from engine.kv.cache import KVCache
 from engine.models.checkpoint import Checkpoint
 from engine.models.decoder import Runner, Segment
 from engine.models.load import load_decoder
+from engine.quant.registry import KernelChoice
 from engine.text.chat import ChatText
 from engine.types import (
     Event,
@@ -54,10 +58,15 @@ class _Model:
 
 
 class Engine:
-    """Continuous batching over one model. ``clock`` gives seconds and never goes back."""
+    """Continuous batching over one model. ``clock`` gives seconds and never goes back; the file
+    ``kernel_times`` keeps what was measured of kernels, without one every process measures anew.
+    """
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.perf_counter, kernel_times: Path | None = None
+    ) -> None:
         self._clock = clock
+        self._kernels = KernelChoice(kernel_times)
         self._model: _Model | None = None
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []
@@ -76,7 +85,9 @@ class Engine:
 
     def load(self, plan: LoadPlan) -> Generator[LoadProgress | Loaded, None, None]:
         """Replace the loaded model by the planned one, in pieces of about 100 ms; dropping the generator
-        cancels and leaves no model. Tokenizer and template are checked before weights are read.
+        cancels and leaves no model. Tokenizer and template are read beside the weights; their error ends the
+        load as soon as it is known. ``Loaded`` has another plan where kernels that were timed for it turned
+        out quicker.
 
         Raises ModelFileError, UnsupportedModelError, TokenizerError, MemoryLimitError.
         """
@@ -88,18 +99,17 @@ class Engine:
         self.unload()
         torch.set_num_threads(plan.threads)
         yield LoadProgress(0.0, "tokenizer")
-        text = ChatText.load(plan.model.path)
+        plan = self._kernels.settle(plan)
         self._check_free(plan)
         yield LoadProgress(0.02, "weights")
-        checkpoint = Checkpoint(plan.model)
-        try:
-            runner = yield from load_decoder(plan, checkpoint)
-        finally:
-            checkpoint.close()
-        governor = ThreadGovernor(plan.threads, torch.set_num_threads, self._clock)
+        with Checkpoint(plan.model, verify_later=True) as checkpoint:
+            reading = _in_background(lambda: _read_text(checkpoint))
+            runner = yield from _watching(load_decoder(plan, checkpoint), reading)
+            text = reading.result()
         with torch.inference_mode():
             slots = [Slot(runner.new_cache(plan.context)) for _ in range(plan.max_sequences)]
-            self._warm_up(runner, slots[0], governor)
+            self._warm_up(runner, slots[0])
+        governor = ThreadGovernor(plan.threads, torch.set_num_threads, self._clock)
         self._model = _Model(plan, runner, text, slots, governor)
         yield Loaded(plan, runner.kernels, self._clock() - started, text.tokenizer.warnings)
 
@@ -164,12 +174,21 @@ class Engine:
             kv_used_tokens=used_tokens,
         )
 
+    def new_cache(self, capacity: int) -> KVCache:
+        """An empty cache that no answer uses, for measurements and tests."""
+        with torch.inference_mode():
+            return self._require_model().runner.new_cache(capacity)
+
+    def forward(self, segments: list[Segment]) -> Tensor:
+        """One pass over new tokens of some caches, as a step runs it, for measurements and tests: float32
+        logits [rows wanted, vocab].
+        """
+        with torch.inference_mode():
+            return self._require_model().runner.forward(segments)
+
     def logits(self, ids: list[int]) -> Tensor:
         """Float32 logits [len(ids), vocab] of a fresh sequence, for measurements and tests."""
-        model = self._require_model()
-        with torch.inference_mode():
-            cache = model.runner.new_cache(len(ids))
-            return model.runner.forward([Segment(cache, ids, wants_all_logits=True)])
+        return self.forward([Segment(self.new_cache(len(ids)), ids, wants_all_logits=True)])
 
     def _require_model(self) -> _Model:
         if self._model is None:
@@ -186,21 +205,12 @@ class Engine:
                 "Close other programs, or choose a smaller format or a shorter context.",
             )
 
-    def _warm_up(self, runner: Runner, slot: Slot, governor: ThreadGovernor) -> None:
-        """The first products set up threads and kernels; an answer should not pay for that. A few steps more
-        show the governor what a step takes.
-        """
-        if slot.cache.capacity > 2:
-            runner.forward([Segment(slot.cache, [0, 0])])
-            slot.cache.reset()
-        if slot.cache.capacity > 1:
-
-            def step() -> None:
-                runner.forward([Segment(slot.cache, [0])])
+    def _warm_up(self, runner: Runner, slot: Slot) -> None:
+        """The first products set up threads and kernels; an answer should not pay for that."""
+        for ids in ([0, 0], [0]):
+            if slot.cache.capacity > len(ids):
+                runner.forward([Segment(slot.cache, ids)])
                 slot.cache.reset()
-
-            step()
-            governor.compare(step)
 
     def _admit(self, model: _Model) -> None:
         if self._waiting:
@@ -290,6 +300,34 @@ class Engine:
             self._waiting.remove(sequence)
         self._pending += sequence.chunk_event(sequence.end(reason))
         self._pending.append(sequence.finished_event())
+
+
+def _read_text(checkpoint: Checkpoint) -> ChatText:
+    """Tokenizer and template of a model whose header is still the one that was planned for."""
+    return ChatText.load(checkpoint.spec.path, checkpoint.verify())
+
+
+def _in_background(read: Callable[[], ChatText]) -> Future[ChatText]:
+    """Start ``read`` on a thread of its own, which nobody has to wait for."""
+    pool = ThreadPoolExecutor(1, "decodeck-text")
+    future = pool.submit(read)
+    pool.shutdown(wait=False)
+    return future
+
+
+def _watching(
+    loading: Generator[LoadProgress, None, Runner], reading: Future[ChatText]
+) -> Generator[LoadProgress, None, Runner]:
+    """Pass ``loading`` on to its end; an error of ``reading`` ends it at once."""
+    while True:
+        if reading.done():
+            reading.result()
+        try:
+            progress = next(loading)
+        except StopIteration as end:
+            runner: Runner = end.value
+            return runner
+        yield progress
 
 
 @contextmanager

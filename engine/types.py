@@ -68,6 +68,26 @@ class ModelSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelPair:
+    """A matrix [rows, cols] in the two homes it could have: which is read quicker has to be measured."""
+
+    native_format: str  # these two are keys of WEIGHT_FORMATS
+    stock_format: str
+    rows: int
+    cols: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTimes:
+    """Microseconds of one product with one row and of one with four, together."""
+
+    pair: KernelPair
+    native_us: float
+    stock_us: float
+
+
+@dataclass(frozen=True, slots=True)
 class Hardware:
     """What the machine has. ``None`` is unknown, never zero."""
 
@@ -76,6 +96,9 @@ class Hardware:
     ram_total_bytes: int | None
     ram_free_bytes: int | None
     instruction_sets: tuple[str, ...] = ()
+    native: str | None = None  # instruction set of the native kernels; None: they are not here
+    native_missing: str = ""  # why they are not, a sentence
+    kernel_times: tuple[KernelTimes, ...] = ()  # measured here before
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +133,7 @@ class LoadPlan:
 
     model: ModelSpec
     wish: LoadSpec
+    hardware: Hardware  # free memory includes what a model about to be replaced gives back
     format: str  # file | f32 | bf16
     weight_bits: float  # mean bits per parameter as held in memory
     context: int
@@ -118,10 +142,20 @@ class LoadPlan:
     threads: int
     prefill_piece: int  # rows of one prefill piece, about 100 ms of work
     bytes: MemoryParts
-    free_bytes: int | None
     verdict: str  # fits | tight | no
     reasons: tuple[str, ...] = ()
     max_sequences: int = 1  # answers that run at once, each with a cache of its own
+    kernels: str = "torch"  # torch | native <instruction set>
+
+    @property
+    def free_bytes(self) -> int | None:
+        """What is free for the model."""
+        return self.hardware.ram_free_bytes
+
+    @property
+    def is_native(self) -> bool:
+        """Whether weights are held for the native kernels rather than for torch's."""
+        return self.kernels != "torch"
 
     @property
     def exceeds_training(self) -> bool:

@@ -7,6 +7,7 @@ from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ui import theme
+from ui.label import plain_tooltip
 from ui.painting import Run, centred_baseline, draw_runs, runs_width
 from ui.values import StatusView
 
@@ -31,6 +32,8 @@ class StatusBar(QWidget):
         self._view = view
         words = (view.device, *view.facts, view.privacy)
         self.setAccessibleName(". ".join(word for word in words if word))
+        self.setAccessibleDescription(view.tooltip)
+        self.setToolTip(plain_tooltip(view.tooltip))
         self.update()
 
     def facts_that_fit(self) -> tuple[str, ...]:

@@ -193,3 +193,4 @@ class StatusView:
     device: str
     facts: tuple[str, ...] = ()
     privacy: str = "Nothing leaves this computer"
+    tooltip: str = ""  # what there is no room for in a line

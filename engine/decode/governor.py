@@ -14,8 +14,9 @@ from statistics import median
 WINDOW = 4  # steps looked at together
 COLLAPSE = 2.2  # times the usual step: a busy neighbour, not a longer context
 RECOVERED = 1.5
-QUICKER = 0.7  # half the threads must be clearly better to begin with them
-COMPARE_S = 0.2  # a slow model's steps are not measured more often than this allows
+QUICKER = 0.7  # half the threads must be clearly better to stay with them after the first steps
+TRIAL = 2  # steps of a first trial on all threads, and on half of them
+TRIAL_S = 0.2  # a slow model's steps are not tried more often than this allows
 FIRST_RETRY_S, LAST_RETRY_S = 1.0, 16.0
 _FORGET = 1.02  # the usual step may grow this much with each window, as the context does
 
@@ -35,30 +36,23 @@ class ThreadGovernor:
         self._retry_s = FIRST_RETRY_S
         self._retry_at = 0.0
         self._is_retrying = False
-
-    def compare(self, step: Callable[[], object]) -> None:
-        """Time a few steps on all threads and on half of them, and begin with what is quicker: the cores may
-        be taken already. Costs some ten steps.
-        """
-        if self._full == 1:
-            return
-        full_s = self._timed(step)
-        self._set_threads(self._half)
-        half_s = self._timed(step)
-        self._usual_s = min(full_s, half_s)
-        if half_s < QUICKER * full_s:
-            self._fall_back(full_s)
-        else:
-            self._change(self._full)
+        self._trial: (
+            list[float] | None
+        ) = []  # the first steps on all threads; None: compared with half of them
 
     def reconsider(self) -> None:
         """Before a new answer: try all threads again if it is time, its prompt is worth them."""
-        if self.threads != self._full and self._clock() >= self._retry_at:
+        if self._trial is None and self.threads != self._full and self._clock() >= self._retry_at:
             self._begin_retry()
 
     def observe(self, seconds: float) -> None:
-        """Take the duration of one step; may change the number of threads for the next one."""
+        """Take the duration of one step; may change the number of threads for the next one. The first steps
+        are tried on all threads and on half of them: the cores may be taken already.
+        """
         if self._full == 1:
+            return
+        if self._trial is not None:
+            self._try_out(self._trial, seconds)
             return
         self._steps.append(seconds)
         if len(self._steps) < WINDOW and not self._is_clear(seconds):
@@ -101,14 +95,22 @@ class ThreadGovernor:
         self._is_retrying, self._steps = True, []
         self._change(self._full)
 
-    def _timed(self, step: Callable[[], object]) -> float:
-        """Seconds of one step: the median of a window, or one where that is long already."""
-        times: list[float] = []
-        while len(times) < WINDOW and sum(times) < COMPARE_S:
-            before = self._clock()
-            step()
-            times.append(self._clock() - before)
-        return median(times)
+    def _try_out(self, on_full: list[float], seconds: float) -> None:
+        """One of the first steps: those on all threads come first."""
+        steps = on_full if self.threads == self._full else self._steps
+        steps.append(seconds)
+        if len(steps) < TRIAL and sum(steps) < TRIAL_S:
+            return
+        if steps is on_full:
+            self._change(self._half)
+            return
+        full_s, half_s = min(on_full), min(self._steps)
+        self._trial, self._steps = None, []
+        self._usual_s = min(full_s, half_s)
+        if half_s < QUICKER * full_s:
+            self._fall_back(full_s)
+        else:
+            self._change(self._full)
 
     def _change(self, threads: int) -> None:
         self.threads = threads

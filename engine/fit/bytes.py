@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
 from engine.models.families import tensor_names
-from engine.quant.formats import WEIGHT_FORMATS, held_nbytes
+from engine.quant.formats import NATIVE_FORMATS, WEIGHT_FORMATS, held_nbytes
 from engine.types import ModelSpec, TensorInfo
 
 _INT4_TYPES = ("Q4_0", "Q4_1")
+_NATIVE_COLS, _NATIVE_HEAD = 32, 16  # what the native kernels need columns and head sizes to be multiples of
 _STACKED = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))
 _KV_TENSORS = 2  # keys and values
 _ACTIVATION_BYTES = 4
+_NATIVE_INPUT_BYTES = 8  # of dk_linear's scratch for one input: 7.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class HeldMatrix:
     """One matrix of the running model: file tensors ``words`` stacked by rows and held in one format."""
 
     words: tuple[str, ...]  # the decoder's own names
-    held: str  # f32 | bf16 | int4g32
+    held: str  # a key of WEIGHT_FORMATS
     rows: int
     cols: int
 
@@ -32,33 +35,49 @@ class HeldMatrix:
         return held_nbytes(self.held, self.rows, self.cols)
 
 
-def held_format(tensor: TensorInfo, format: str) -> str:
+def kernels(spec: ModelSpec, native: str | None) -> str:
+    """Which kernels run the model on a machine whose native ones are of the instruction set ``native``, or
+    which has none: "native <instruction set>" or "torch". A model has all its matrices for one of the two.
+    """
+    cols = (spec.hidden_size, spec.intermediate_size, spec.num_heads * spec.head_dim)
+    fits = spec.head_dim % _NATIVE_HEAD == 0 and all(size % _NATIVE_COLS == 0 for size in cols)
+    return f"native {native}" if native and fits else "torch"
+
+
+def held_format(tensor: TensorInfo, format: str, is_native: bool = False) -> str:
     """How a matrix of the file is held when the model is loaded as ``format`` (file, f32, bf16).
 
-    With ``file``, 4-bit blocks stay 4-bit and everything else is held at 16 bits.
+    With ``file``, the native kernels keep every quantized type they have a format for, torch's only 4-bit
+    blocks without super-blocks; everything else is held at 16 bits.
     """
     if format == "f32":
         return "f32"
+    if format == "file" and is_native:
+        return NATIVE_FORMATS.get(tensor.type, "bf16")
     return "int4g32" if format == "file" and tensor.type in _INT4_TYPES else "bf16"
 
 
-def held_matrices(spec: ModelSpec, format: str) -> list[HeldMatrix]:
+def held_matrices(spec: ModelSpec, format: str, is_native: bool = False) -> list[HeldMatrix]:
     """All matrices of the model in the order in which they are loaded: embedding, layers, head.
 
-    Tensors that are multiplied with the same input are stacked where their formats agree. The embedding is
-    looked up by row, which the 4-bit layout does not allow: it is held at 16 bits at least, and a tied head
-    is the same matrix.
+    torch's kernels want few large products: tensors that are multiplied with the same input are stacked where
+    their formats agree, and the embedding, whose rows are looked up, is held at 16 bits at least. The native
+    ones take every tensor by itself in its own format. A tied head is the embedding's matrix.
     """
     names, by_name = tensor_names(spec), {tensor.name: tensor for tensor in spec.tensors}
     tensors = {word: by_name[name] for word, name in names.items()}
-    rows, cols = tensors["embedding"].shape
-    matrices = [HeldMatrix(("embedding",), "f32" if format == "f32" else "bf16", rows, cols)]
-    for index in range(spec.num_layers):
-        for kinds in _STACKED:
-            words = tuple(f"layers.{index}.{kind}" for kind in kinds)
-            matrices += _stack(words, tensors, format)
-    if "head" in tensors:
-        matrices += _stack(("head",), tensors, format)
+    stacks = [
+        tuple(f"layers.{index}.{kind}" for kind in kinds)
+        for index in range(spec.num_layers)
+        for kinds in _STACKED
+    ]
+    stacks += [("head",)] if "head" in tensors else []
+    if is_native:
+        words = ["embedding", *chain.from_iterable(stacks)]
+        return [_matrix((word,), held_format(tensors[word], format, True), tensors) for word in words]
+    matrices = [_matrix(("embedding",), "f32" if format == "f32" else "bf16", tensors)]
+    for stack in stacks:
+        matrices += _stack(stack, tensors, format)
     return matrices
 
 
@@ -75,26 +94,26 @@ def _matrix(words: tuple[str, ...], held: str, tensors: dict[str, TensorInfo]) -
 
 
 @lru_cache(maxsize=32)  # a slider asks for the same model again and again
-def weight_bytes(spec: ModelSpec, format: str) -> int:
+def weight_bytes(spec: ModelSpec, format: str, is_native: bool = False) -> int:
     """Bytes of all weights as held: matrices with their scales and padding, norms in float32."""
     norms = (2 * spec.num_layers + 1) * spec.hidden_size * 4
     factors = spec.head_dim // 2 * 4 if "rope_factors" in tensor_names(spec) else 0
-    return norms + factors + sum(matrix.nbytes for matrix in held_matrices(spec, format))
+    return norms + factors + sum(matrix.nbytes for matrix in held_matrices(spec, format, is_native))
 
 
-def weight_bits(spec: ModelSpec, format: str) -> float:
+def weight_bits(spec: ModelSpec, format: str, is_native: bool = False) -> float:
     """Mean bits per parameter as held, scales included."""
-    return 8 * weight_bytes(spec, format) / max(1, spec.num_params)
+    return 8 * weight_bytes(spec, format, is_native) / max(1, spec.num_params)
 
 
 @lru_cache(maxsize=32)
-def layer_bits(spec: ModelSpec, format: str) -> int:
-    """Nominal bits (without scales) of the format that holds most of the layers' parameters: 4, 16 or 32."""
-    counts: dict[str, int] = {}
-    for matrix in held_matrices(spec, format)[1:]:
-        counts[matrix.held] = counts.get(matrix.held, 0) + matrix.rows * matrix.cols
-    most = max(counts, key=lambda held: counts[held], default="bf16")
-    return WEIGHT_FORMATS[most].element_bits
+def layer_bits(spec: ModelSpec, format: str, is_native: bool = False) -> int:
+    """Bits (without scales) that hold most of the layers' parameters: 4, 8, 16 or 32."""
+    counts: dict[int, int] = {}
+    for matrix in held_matrices(spec, format, is_native)[1:]:
+        bits = WEIGHT_FORMATS[matrix.held].element_bits
+        counts[bits] = counts.get(bits, 0) + matrix.rows * matrix.cols
+    return max(counts, key=lambda bits: counts[bits], default=16)
 
 
 def kv_bytes(spec: ModelSpec, tokens: int, kv_bits: int) -> int:
@@ -106,13 +125,16 @@ def kv_bytes(spec: ModelSpec, tokens: int, kv_bits: int) -> int:
     return per_token * tokens * kv_bits // 8
 
 
-def working_bytes(spec: ModelSpec, context: int, piece: int) -> int:
+def working_bytes(spec: ModelSpec, context: int, piece: int, is_native: bool = False) -> int:
     """Bytes of tables and activations: the rotary table, and the widest moment of one prefill piece.
 
     That is the residual, the gated activation with both its inputs, the mask over the context, one row of
-    logits; or the attention scores' block, which is small beside them.
+    logits; or the attention scores' block, which is small beside them. Native products keep their inputs in
+    8 bits too.
     """
     table = context * spec.head_dim // 2 * 8
     groups = spec.num_heads // spec.num_kv_heads
     per_row = 3 * spec.hidden_size + 3 * spec.intermediate_size + groups * context
-    return table + _ACTIVATION_BYTES * (piece * per_row + 2 * spec.vocab_size)
+    widest = max(spec.hidden_size, spec.intermediate_size, spec.num_heads * spec.head_dim)
+    inputs = piece * widest * _NATIVE_INPUT_BYTES if is_native else 0
+    return table + inputs + _ACTIVATION_BYTES * (piece * per_row + 2 * spec.vocab_size)

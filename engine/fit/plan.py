@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.errors import WishError
 from engine.fit.bytes import kv_bytes, weight_bits, weight_bytes, working_bytes
+from engine.fit.kernels import chosen_kernels
 from engine.types import Hardware, LoadPlan, LoadSpec, MemoryParts, ModelSpec
 
 DEFAULT_CONTEXT = 8192  # longest default until the plan recommends one
@@ -29,10 +32,12 @@ def plan(spec: ModelSpec, hardware: Hardware, wish: LoadSpec, held_bytes: int = 
     kv_bits = _kv_bits(format, wish.kv)
     threads = _threads(hardware, wish.threads)
     piece = prefill_piece(spec, format)
+    chosen = chosen_kernels(spec, format, threads, hardware)
+    is_native = chosen != "torch"
     parts = MemoryParts(
-        weights=weight_bytes(spec, format),
+        weights=weight_bytes(spec, format, is_native),
         kv_reserved=kv_bytes(spec, context, kv_bits),
-        working=working_bytes(spec, context, piece),
+        working=working_bytes(spec, context, piece, is_native),
         overhead=RUNTIME_BYTES,
     )
     free = None if hardware.ram_free_bytes is None else hardware.ram_free_bytes + held_bytes
@@ -40,17 +45,18 @@ def plan(spec: ModelSpec, hardware: Hardware, wish: LoadSpec, held_bytes: int = 
     return LoadPlan(
         model=spec,
         wish=wish,
+        hardware=replace(hardware, ram_free_bytes=free),
         format=format,
-        weight_bits=weight_bits(spec, format),
+        weight_bits=weight_bits(spec, format, is_native),
         context=context,
         kv_bits=kv_bits,
         device=_device(wish.device),
         threads=threads,
         prefill_piece=piece,
         bytes=parts,
-        free_bytes=free,
         verdict=verdict,
         reasons=reasons,
+        kernels=chosen,
     )
 
 

@@ -4,26 +4,55 @@ from __future__ import annotations
 
 import os
 import platform
+import re
+from dataclasses import replace
+from pathlib import Path
 
 import psutil
 
+from engine.hardware.kernel_times import KernelTimesFile
+from engine.native import library
 from engine.types import Hardware
 
 _CPUINFO = "/proc/cpuinfo"
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _KNOWN_SETS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "asimddp")
 
 
-def probe() -> Hardware:
-    """Names, cores and memory. Takes some milliseconds; call it off the GUI thread."""
+def probe(kernel_times: Path | None = None) -> Hardware:
+    """Names, cores and memory, and what an earlier run measured and kept at ``kernel_times``. Takes some
+    milliseconds; call it off the GUI thread.
+    """
     name, flags = _cpu_facts()
     total, free = ram_bytes()
-    return Hardware(
+    native = library.load()
+    found = Hardware(
         cpu_name=name,
         physical_cores=physical_cores(),
         ram_total_bytes=total,
         ram_free_bytes=free,
         instruction_sets=tuple(flag for flag in _KNOWN_SETS if flag in flags),
+        native=native.instruction_set if native else None,
+        native_missing=library.why_missing(),
     )
+    if kernel_times is None or native is None or library.is_forced():
+        return found
+    return replace(found, kernel_times=KernelTimesFile(kernel_times, found).read())
+
+
+def cache_bytes() -> int | None:
+    """Bytes of the largest cache that one core sees; None where the system does not tell."""
+    sizes = [_size(path) for path in _CACHES.glob("index*/size")]
+    return max(sizes, default=0) or None
+
+
+def _size(path: Path) -> int:
+    """Bytes from a file that says "32768K"; 0 where it says something else."""
+    try:
+        found = re.fullmatch(r"(\d+)([KMG]?)\s*", path.read_text())
+    except OSError:
+        return 0
+    return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]] if found else 0
 
 
 def physical_cores() -> int:

@@ -34,6 +34,11 @@ class KVCache(Protocol):
         """Bytes of the tokens held."""
         ...
 
+    @property
+    def storage(self) -> tuple[Tensor, Tensor]:
+        """All keys and all values, [layers, kv_heads, capacity, dim], to be read and written in place."""
+        ...
+
     def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Store [rows, kv_heads, dim] after the held tokens of ``layer``; return all of that layer's keys and
         values, [kv_heads, length + rows, dim], without a copy. ``length`` grows only by ``advance``.
@@ -78,6 +83,10 @@ class ContiguousCache:
     @property
     def used_nbytes(self) -> int:
         return self.nbytes // self._capacity * self._length
+
+    @property
+    def storage(self) -> tuple[Tensor, Tensor]:
+        return self._keys, self._values
 
     def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         end = self._length + keys.shape[0]

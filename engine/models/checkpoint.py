@@ -1,11 +1,13 @@
 """The weights of a model by their names in the file: bytes, typed tensors, float32.
 
-Knows places and types of tensors; not what they mean to a decoder. Used on the engine thread alone.
+Knows places and types of tensors; not what they mean to a decoder. Used on the engine thread; `read_into`
+by the threads that help it too.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from types import TracebackType
 from typing import BinaryIO, Self
 
@@ -14,8 +16,9 @@ from torch import Tensor
 
 from engine.errors import ModelFileError
 from engine.foreign import one_line, plain_errors
+from engine.models.gguf import GgufHeader, read_header
 from engine.models.signature import open_regular
-from engine.models.spec import read_spec
+from engine.models.spec import from_gguf, read_spec
 from engine.quant.dequantize import FLOAT_TYPES, dequantize
 from engine.quant.formats import TENSOR_TYPES
 from engine.types import ModelSpec, TensorInfo
@@ -29,13 +32,15 @@ class Checkpoint:
     Files are read, not mapped: a mapped file that shrinks kills the process at the next access, a read
     comes back short and is an error. Every tensor handed out owns its memory.
 
-    Opening compares the files with the spec and raises ModelFileError where they changed since.
+    Opening compares the files with the spec and raises ModelFileError where they changed since; with
+    ``verify_later`` the caller promises to call `verify`.
     """
 
     @plain_errors()
-    def __init__(self, spec: ModelSpec) -> None:
+    def __init__(self, spec: ModelSpec, *, verify_later: bool = False) -> None:
         self.spec = spec
         self._infos = {tensor.name: tensor for tensor in spec.tensors}
+        self._lock = threading.Lock()
         self._files: list[BinaryIO] = []
         self._states: list[tuple[int, int]] = []
         try:
@@ -43,11 +48,23 @@ class Checkpoint:
                 file, _ = open_regular(path)
                 self._files.append(file)
                 self._states.append(_state(file))
-            if read_spec(spec.path) != spec:
-                raise ModelFileError(f"{spec.path}: the model changed since it was examined.", _RELOAD)
+            if not verify_later:
+                self.verify()
         except BaseException:
             self.close()
             raise
+
+    def verify(self) -> GgufHeader | None:
+        """Read the header again, on any thread; a GGUF file's is returned, it has the tokenizer too.
+
+        Raises ModelFileError where the model is another one now.
+        """
+        path = self.spec.path
+        header = read_header(path) if self.spec.source == "gguf" else None
+        found = read_spec(path) if header is None else from_gguf(path, header)
+        if found != self.spec:
+            raise ModelFileError(f"{path}: the model changed since it was examined.", _RELOAD)
+        return header
 
     def __enter__(self) -> Self:
         return self
@@ -72,15 +89,19 @@ class Checkpoint:
 
         Raises ModelFileError if the file changed or cannot be read.
         """
-        info = self._infos[name]
-        offset, nbytes = info.offset, info.nbytes
-        if rows is not None:
-            start, stop, _ = rows.indices(info.shape[0])
-            row_bytes = nbytes // info.shape[0]
-            offset, nbytes = offset + start * row_bytes, max(0, stop - start) * row_bytes
+        _, nbytes = self._place(self._infos[name], rows)
         buffer = torch.empty(nbytes, dtype=torch.uint8)
-        self._read_into(buffer, info, offset)
+        self.read_into(buffer.numpy().data, name, rows)  # writable, without a copy
         return buffer
+
+    def read_into(self, view: memoryview, name: str, rows: slice | None = None) -> None:
+        """Fill ``view`` with what `raw` returns; it must be as long. May be called from several threads at
+        once. Raises ModelFileError as `raw` does.
+        """
+        info = self._infos[name]
+        offset, nbytes = self._place(info, rows)
+        assert len(view) == nbytes
+        self._read(view, info, offset)
 
     def tensor(self, name: str, rows: slice | None = None) -> Tensor:
         """A float tensor in its stored type (F32, F16, BF16) and shape, or some of its rows.
@@ -102,32 +123,47 @@ class Checkpoint:
         return dequantize(self.raw(name, rows), info.type, self._shape(info, rows))
 
     @staticmethod
+    def _place(info: TensorInfo, rows: slice | None) -> tuple[int, int]:
+        """Offset in the file and bytes of a tensor, or of some of its rows."""
+        if rows is None:
+            return info.offset, info.nbytes
+        start, stop, _ = rows.indices(info.shape[0])
+        row_bytes = info.nbytes // info.shape[0]
+        return info.offset + start * row_bytes, max(0, stop - start) * row_bytes
+
+    @staticmethod
     def _shape(info: TensorInfo, rows: slice | None) -> tuple[int, ...]:
         if rows is None:
             return info.shape
         assert len(info.shape) > 1 or TENSOR_TYPES[info.type].block == 1, "a row of blocks cannot be cut"
         return (len(range(*rows.indices(info.shape[0]))), *info.shape[1:])
 
-    def _read_into(self, buffer: Tensor, info: TensorInfo, offset: int) -> None:
-        """Fill the buffer from a file, in as many reads as it takes."""
+    def _read(self, view: memoryview, info: TensorInfo, offset: int) -> None:
+        """Fill the view from a file, in as many reads as it takes."""
         path = one_line(self.spec.files[info.file])
         changed = ModelFileError(f"{path}: the file changed while it was loaded ({info.name}).", _RELOAD)
         if not self._files:
             raise ValueError("the checkpoint is closed")
         file = self._files[info.file]
-        view = buffer.numpy().data  # writable, without a copy
         try:
             if _state(file) != self._states[info.file]:
                 raise changed
-            file.seek(offset)
             done = 0
             while done < len(view):
-                count = file.readinto(view[done:])  # type: ignore[attr-defined]
+                count = self._read_at(file, view[done:], offset + done)
                 if not count:
                     raise changed
                 done += count
         except OSError as error:
             raise ModelFileError(f"{path}: cannot be read ({error.strerror or error}).", _RELOAD) from None
+
+    def _read_at(self, file: BinaryIO, view: memoryview, offset: int) -> int:
+        """One read at a place of the file: bytes read, 0 behind its end."""
+        if hasattr(os, "preadv"):
+            return os.preadv(file.fileno(), [view], offset)
+        with self._lock:  # all threads share one position
+            file.seek(offset)
+            return file.readinto(view)  # type: ignore[attr-defined,no-any-return]
 
 
 def _state(file: BinaryIO) -> tuple[int, int]:

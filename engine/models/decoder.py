@@ -14,7 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.kv.cache import ContiguousCache, KVCache
-from engine.quant.linear import Linear
+from engine.native import step
+from engine.native.library import NativeLibrary
+from engine.quant.linear import Embedding, Linear
 from engine.types import ModelSpec, RopeSpec
 
 _TABLE_ROWS = 4096
@@ -71,7 +73,7 @@ class Layer:
 class Weights:
     """All weights of a decoder. A tied head is the embedding itself and is counted once."""
 
-    embedding: Tensor  # [vocab, hidden]
+    embedding: Embedding  # [vocab, hidden]
     layers: list[Layer]
     output_norm: Tensor  # [hidden] float32
     head: Linear
@@ -119,10 +121,19 @@ class Decoder:
 
     The residual stream is float32 in every format; products run in ``dtype``. Query and key rows are in the
     interleaved order (pairs side by side), so that a rotation is one complex product.
+
+    With ``native`` kernels, and weights held for them, a step of few rows is one call of theirs; prefill and
+    everything else is torch's operations around each matrix's own product.
     """
 
     def __init__(
-        self, spec: ModelSpec, weights: Weights, context: int, dtype: torch.dtype, kv_dtype: torch.dtype
+        self,
+        spec: ModelSpec,
+        weights: Weights,
+        context: int,
+        dtype: torch.dtype,
+        kv_dtype: torch.dtype,
+        native: NativeLibrary | None = None,
     ) -> None:
         self._spec = spec
         self._weights = weights
@@ -133,9 +144,11 @@ class Decoder:
         if weights.rope_factors is not None:
             frequencies = frequencies / weights.rope_factors.double()
         self._rotations = rope_table(frequencies, context)
+        self._fused = step.FusedStep(native, spec, weights, self._rotations, kv_dtype) if native else None
 
     def bytes_by_part(self) -> tuple[int, int]:
-        return self._weights.nbytes, self._rotations.nbytes
+        scratch = self._fused.scratch_nbytes if self._fused else 0
+        return self._weights.nbytes, self._rotations.nbytes + scratch
 
     @property
     def kernels(self) -> str:
@@ -151,8 +164,10 @@ class Decoder:
         return ContiguousCache(spec.num_layers, spec.num_kv_heads, spec.head_dim, capacity, self._kv_dtype)
 
     def forward(self, segments: list[Segment]) -> Tensor:
-        ids = torch.tensor([token for segment in segments for token in segment.ids])
-        x = self._weights.embedding[ids].float()  # [rows, hidden]
+        if self._fused and sum(len(segment.ids) for segment in segments) <= step.MAX_ROWS:
+            return self._fused.forward(segments)
+        ids = [token for segment in segments for token in segment.ids]
+        x = self._weights.embedding.rows(ids)  # [rows, hidden]
         rotations = self._rotations_of(segments)
         masks = [self._mask(segment) for segment in segments]
         for index, layer in enumerate(self._weights.layers):

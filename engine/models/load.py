@@ -11,48 +11,67 @@ from engine.fit.bytes import HeldMatrix, held_matrices
 from engine.models.checkpoint import Checkpoint
 from engine.models.decoder import Decoder, Layer, Weights
 from engine.models.families import family, tensor_names
-from engine.quant.linear import DenseLinear, Linear
-from engine.quant.packing import Int4Packer, unpack_q4
+from engine.models.strips import StripReader, strips
+from engine.native import library as native
+from engine.native.library import NativeLibrary
+from engine.quant.arena import Arena
+from engine.quant.dequantize import FLOAT_TYPES
+from engine.quant.linear import DENSE_TYPES, DenseLinear, Int4Linear, NativeLinear
+from engine.quant.packing import Int4Packer, NativePacker, unpack_q4
 from engine.types import LoadPlan, LoadProgress, ModelSpec
 
-_STRIP_ELEMENTS = 1 << 22
-_DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+_Held = DenseLinear | Int4Linear | NativeLinear
 
 
 def load_decoder(plan: LoadPlan, checkpoint: Checkpoint) -> Generator[LoadProgress, None, Decoder]:
     """Read all weights; yields after every strip of rows. Peak memory: what is held plus one strip."""
-    spec = plan.model
-    names = tensor_names(spec)
-    reader = _Reader(spec, checkpoint)
-    matrices = held_matrices(spec, plan.format)
+    matrices = held_matrices(plan.model, plan.format, plan.is_native)
     total = sum(matrix.nbytes for matrix in matrices)
-    linears: dict[str, list[Linear]] = {}
-    embedding, done = torch.empty(0), 0
-    for matrix in matrices:
-        loading = reader.int4(matrix) if matrix.held == "int4g32" else reader.dense(matrix)
-        held: Linear | None = None
-        while held is None:
-            with torch.inference_mode():
-                rows, held = next(loading)
-            yield LoadProgress(0.02 + 0.96 * (done + matrix.nbytes * rows / matrix.rows) / total, "weights")
-        done += matrix.nbytes
-        if matrix.words == ("embedding",):
-            assert isinstance(held, DenseLinear)
-            embedding = held.weight
-        else:
-            linears.setdefault(_place(matrix.words[0]), []).append(held)
+    library = _library() if plan.is_native else None
+    held: dict[str, list[_Held]] = {}
+    done = 0
+    with StripReader(checkpoint, plan.threads) as strip_reader:
+        reader = _Reader(plan.model, checkpoint, strip_reader, library, total)
+        for matrix in matrices:
+            loading = reader.read(matrix)
+            made: _Held | None = None
+            while made is None:
+                with torch.inference_mode():
+                    rows, made = next(loading)
+                fraction = (done + matrix.nbytes * rows / matrix.rows) / total
+                yield LoadProgress(0.02 + 0.96 * fraction, "weights")
+            done += matrix.nbytes
+            held.setdefault(_place(matrix.words[0]), []).append(made)
     with torch.inference_mode():
-        weights = Weights(
-            embedding=embedding,
-            layers=[_layer(index, linears, names, checkpoint) for index in range(spec.num_layers)],
-            output_norm=checkpoint.dequantize(names["output_norm"]),
-            head=linears["head"][0] if "head" in linears else DenseLinear(embedding),
-            is_tied="head" not in linears,
-            rope_factors=_rope_factors(names, checkpoint),
-        )
-        dtype = torch.float32 if plan.format == "f32" else torch.bfloat16
-        kv_dtype = torch.float32 if plan.kv_bits == 32 else torch.bfloat16
-        return Decoder(spec, weights, plan.context, dtype, kv_dtype)
+        return _decoder(plan, checkpoint, held, library)
+
+
+def _library() -> NativeLibrary:
+    """The native kernels on torch's threads."""
+    library = native.load()
+    assert library is not None, "a plan has native kernels only where the probe found them"
+    native.connect_parallel(library)
+    return library
+
+
+def _decoder(
+    plan: LoadPlan, checkpoint: Checkpoint, held: dict[str, list[_Held]], library: NativeLibrary | None
+) -> Decoder:
+    spec, names = plan.model, tensor_names(plan.model)
+    embedding = held["embedding"][0]
+    assert not isinstance(embedding, Int4Linear), "its rows could not be looked up"
+    weights = Weights(
+        embedding=embedding,
+        layers=[_layer(index, held, names, checkpoint) for index in range(spec.num_layers)],
+        output_norm=checkpoint.dequantize(names["output_norm"]),
+        head=held["head"][0] if "head" in held else embedding,
+        is_tied="head" not in held,
+        rope_factors=_rope_factors(names, checkpoint),
+    )
+    # the native kernels take and give float32, whatever they compute with
+    dtype = torch.float32 if plan.format == "f32" or library else torch.bfloat16
+    kv_dtype = torch.float32 if plan.kv_bits == 32 else torch.bfloat16
+    return Decoder(spec, weights, plan.context, dtype, kv_dtype, library)
 
 
 def _place(word: str) -> str:
@@ -62,17 +81,15 @@ def _place(word: str) -> str:
     return word[: len(word) - len(kind)] + place
 
 
-def _layer(
-    index: int, linears: dict[str, list[Linear]], names: dict[str, str], checkpoint: Checkpoint
-) -> Layer:
+def _layer(index: int, held: dict[str, list[_Held]], names: dict[str, str], checkpoint: Checkpoint) -> Layer:
     prefix = f"layers.{index}."
     return Layer(
         attention_norm=checkpoint.dequantize(names[prefix + "attention_norm"]),
-        qkv=tuple(linears[prefix + "qkv"]),
-        output=linears[prefix + "o"][0],
+        qkv=tuple(held[prefix + "qkv"]),
+        output=held[prefix + "o"][0],
         mlp_norm=checkpoint.dequantize(names[prefix + "mlp_norm"]),
-        gate_up=tuple(linears[prefix + "gate_up"]),
-        down=linears[prefix + "down"][0],
+        gate_up=tuple(held[prefix + "gate_up"]),
+        down=held[prefix + "down"][0],
     )
 
 
@@ -81,44 +98,85 @@ def _rope_factors(names: dict[str, str], checkpoint: Checkpoint) -> Tensor | Non
 
 
 class _Reader:
-    """Reads stacked matrices in the decoder's row order, strip by strip."""
+    """Reads matrices in the decoder's row order into the formats they are held in, strip by strip."""
 
-    def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
+    def __init__(
+        self,
+        spec: ModelSpec,
+        checkpoint: Checkpoint,
+        strip_reader: StripReader,
+        library: NativeLibrary | None,
+        held_bytes: int,
+    ) -> None:
         self._spec = spec
         self._checkpoint = checkpoint
+        self._strips = strip_reader
         self._names = tensor_names(spec)
-        self._tensors = {tensor.name: tensor for tensor in spec.tensors}
         self._permuted = family(spec).permuted_qk
+        self._library = library
+        self._arena = Arena(held_bytes) if library else None
 
-    def dense(self, matrix: HeldMatrix) -> Iterator[tuple[int, Linear | None]]:
-        """A matrix in float32 or bfloat16: (rows read so far, the layer once it is whole)."""
-        out = torch.empty(matrix.rows, matrix.cols, dtype=_DTYPES[matrix.held])
+    def read(self, matrix: HeldMatrix) -> Iterator[tuple[int, _Held | None]]:
+        """(rows read so far, the layer once it is whole), again and again."""
+        if matrix.held in DENSE_TYPES:
+            return self._dense(matrix)
+        return self._int4(matrix) if self._library is None else self._packed(matrix, self._library)
+
+    def _dense(self, matrix: HeldMatrix) -> Iterator[tuple[int, _Held | None]]:
+        memory = self._memory(matrix)
+        out = memory.view(DENSE_TYPES[matrix.held]).view(matrix.rows, matrix.cols)
         start = 0
         for word in matrix.words:
             name = self._names[word]
-            rows = self._tensors[name].shape[0]
-            part = out[start : start + rows]
-            for strip in _strips(rows, matrix.cols):
-                part[strip] = self._checkpoint.dequantize(name, strip)
-                yield start + strip.stop, None
+            part = out[start : start + self._checkpoint.info(name).shape[0]]
+            for rows in self._floats(name, part):
+                yield start + rows, None
             if self._is_halved(word):
                 part.copy_(self._interleaved(part))
-            start += rows
-        yield start, DenseLinear(out)
+            start += part.shape[0]
+        if self._library is None:
+            yield start, DenseLinear(out)
+        else:
+            yield start, NativeLinear(self._library, matrix.held, matrix.rows, matrix.cols, memory)
 
-    def int4(self, matrix: HeldMatrix) -> Iterator[tuple[int, Linear | None]]:
-        """4-bit blocks repacked: (rows read so far, the layer once it is whole)."""
+    def _floats(self, name: str, out: Tensor) -> Iterator[int]:
+        """Rows read so far of a tensor of any type, into floats."""
+        if FLOAT_TYPES.get(self._checkpoint.info(name).type) == out.dtype:
+            yield from self._strips.copy(name, out)
+            return
+        for strip in strips(*out.shape):
+            out[strip] = self._checkpoint.dequantize(name, strip)
+            yield strip.stop
+
+    def _packed(self, matrix: HeldMatrix, library: NativeLibrary) -> Iterator[tuple[int, _Held | None]]:
+        """Blocks of any type laid out for the native kernels."""
+        (word,) = matrix.words
+        assert not self._is_halved(word), "blocks come from GGUF files, whose rows are in pairs"
+        name, memory = self._names[word], self._memory(matrix)
+        packer = NativePacker(library, self._checkpoint.info(name).type, matrix.held, matrix.cols, memory)
+        for rows in self._strips.use(name, packer.add):
+            yield rows, None
+        yield matrix.rows, NativeLinear(library, matrix.held, matrix.rows, matrix.cols, memory)
+
+    def _int4(self, matrix: HeldMatrix) -> Iterator[tuple[int, _Held | None]]:
+        """4-bit blocks repacked for torch's kernel."""
         packer = Int4Packer(matrix.rows, matrix.cols)
         done = 0
         for word in matrix.words:
             assert not self._is_halved(word), "4-bit blocks come from GGUF files, whose rows are in pairs"
-            tensor = self._tensors[self._names[word]]
-            for strip in _strips(tensor.shape[0], matrix.cols):
+            tensor = self._checkpoint.info(self._names[word])
+            for strip in strips(tensor.shape[0], matrix.cols):
                 raw = self._checkpoint.raw(tensor.name, strip)
                 packer.add(*unpack_q4(raw, tensor.type, strip.stop - strip.start, matrix.cols))
                 done += strip.stop - strip.start
                 yield done, None
         yield done, packer.finish()
+
+    def _memory(self, matrix: HeldMatrix) -> Tensor:
+        """Room for a matrix, uint8."""
+        if self._arena is not None:
+            return self._arena.take(matrix.nbytes)
+        return torch.empty(matrix.nbytes, dtype=torch.uint8)
 
     def _is_halved(self, word: str) -> bool:
         """Whether these are query or key rows as Hugging Face keeps them: halves apart."""
@@ -129,10 +187,3 @@ class _Reader:
         dim = self._spec.head_dim
         halves = rows.view(-1, 2, dim // 2, *rows.shape[1:])  # [heads, 2, dim / 2, ...]
         return halves.transpose(1, 2).reshape(rows.shape)
-
-
-def _strips(rows: int, cols: int) -> Iterator[slice]:
-    """Rows in strips of about 4 million elements: well under 100 ms each, Cancel waits for no longer."""
-    height = max(1, _STRIP_ELEMENTS // cols)
-    for first in range(0, rows, height):
-        yield slice(first, min(first + height, rows))

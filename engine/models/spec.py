@@ -61,7 +61,12 @@ def _read(path: str) -> ModelSpec:
             f"{path}: this is one piece of a file that was cut by hand.",
             "Join the pieces in order into one .gguf file (`cat` or `copy /b`).",
         )
-    return _checked(gguf_spec.from_header(path, gguf.read_header(path)))
+    return from_gguf(path, gguf.read_header(path))
+
+
+def from_gguf(path: str, header: gguf.GgufHeader) -> ModelSpec:
+    """The model of a GGUF file whose header has been read. Raises what `read_spec` does."""
+    return _checked(gguf_spec.from_header(path, header))
 
 
 @plain_errors()

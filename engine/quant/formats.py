@@ -140,7 +140,7 @@ class WeightFormat:
     """A format weights are held in while the model is loaded.
 
     `bits` per element with scales; `group` elements of a row share a scale (1: no groups);
-    rows are padded to a multiple of `row_multiple`.
+    rows are padded to a multiple of `row_multiple`, and so many together to a multiple of `align_bytes`.
     """
 
     name: str
@@ -150,6 +150,13 @@ class WeightFormat:
     group_extra_bytes: int = 0  # scale and zero of one group
     element_bits: int = 0
     row_multiple: int = 1
+    align_bytes: int = 1
+
+
+def _tiled(name: str, title: str, element_bits: int, group_extra_bytes: int) -> WeightFormat:
+    """A format of engine/native/layout.h: tiles of 16 rows, float16 scales for every 32 columns."""
+    bits = element_bits + 8 * group_extra_bytes / 32
+    return WeightFormat(name, title, bits, 32, group_extra_bytes, element_bits, 16, 64)
 
 
 WEIGHT_FORMATS: dict[str, WeightFormat] = {
@@ -157,6 +164,26 @@ WEIGHT_FORMATS: dict[str, WeightFormat] = {
     "bf16": WeightFormat("bf16", "bfloat16", 16.0, element_bits=16),
     # torch's int4pack: 4-bit elements, a bf16 scale and a bf16 zero for each 32 of them
     "int4g32": WeightFormat("int4g32", "int4, group 32", 5.0, 32, 4, 4, 16),
+    # the native kernels' own
+    "int4": _tiled("int4", "4-bit", 4, 2),
+    "int4z": _tiled("int4z", "4-bit with minima", 4, 4),
+    "int8": _tiled("int8", "8-bit", 8, 2),
+    "int8z": _tiled("int8z", "8-bit with minima", 8, 4),
+    "int8h": _tiled("int8h", "8-bit, group 16", 8, 4),
+}
+
+# The native format that holds a tensor type's own values. Q2_K has none: it has a scale and a minimum for
+# every 16 columns.
+NATIVE_FORMATS: dict[str, str] = {
+    "Q4_0": "int4",
+    "Q4_1": "int4z",
+    "Q4_K": "int4z",
+    "Q5_0": "int8",
+    "Q8_0": "int8",
+    "Q5_1": "int8z",
+    "Q5_K": "int8z",
+    "Q3_K": "int8h",
+    "Q6_K": "int8h",
 }
 
 
@@ -168,6 +195,6 @@ def held_nbytes(format_name: str, rows: int, cols: int) -> int:
     held = WEIGHT_FORMATS[format_name]
     if cols % held.group:
         raise ValueError(f"{format_name} needs columns in multiples of {held.group}, not {cols:,}")
-    padded = -(-rows // held.row_multiple) * held.row_multiple
-    extra = cols // held.group * held.group_extra_bytes
-    return padded * (cols * held.element_bits // 8 + extra)
+    row_bytes = cols * held.element_bits // 8 + cols // held.group * held.group_extra_bytes
+    tile_bytes = -(-held.row_multiple * row_bytes // held.align_bytes) * held.align_bytes
+    return -(-rows // held.row_multiple) * tile_bytes

@@ -1,5 +1,6 @@
-"""GGUF's 4-bit blocks repacked for the int4 kernel, without a detour through 16 bits.
+"""GGUF's blocks repacked for the kernels, without a detour through 16 bits.
 
+For native kernels the library does it, see engine/native/pack_blocks.inl. For torch's int4 kernel:
 Q4_0: w = d (q − 8). Q4_1: w = d q + m = d (q − 8) + (m + 8 d). Both are the kernel's
 w = (q − 8) scale + zero, exact up to the rounding of scale and zero to bfloat16.
 Block layouts: ggml's ``block_q4_0`` and ``block_q4_1`` (32 values; low nibbles first, then high ones).
@@ -10,6 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from engine.native.library import Format, NativeLibrary
+from engine.quant.formats import TENSOR_TYPES
 from engine.quant.linear import INT4, Int4Linear
 
 _BLOCK_ROWS = 64  # a multiple of the kernel's block of rows on every instruction set
@@ -70,3 +73,29 @@ class Int4Packer:
             end = self._done + values.shape[0]
             self._packed[self._done : end] = torch._convert_weight_to_int4pack_for_cpu(values, 1)
             self._done = end
+
+
+class NativePacker:
+    """Lays rows of blocks into the tiles of a native matrix; its parts may come from several threads at once.
+
+    ``memory`` is uint8 of held_nbytes; it must outlive the packer.
+    """
+
+    def __init__(
+        self, library: NativeLibrary, tensor_type: str, held: str, cols: int, memory: Tensor
+    ) -> None:
+        self._pack = library.functions.dk_pack
+        self._type = TENSOR_TYPES[tensor_type].ggml_id
+        self._format = Format[held.upper()]
+        self._cols = cols
+        self._address = memory.data_ptr()
+
+    def add(self, address: int, rows: slice) -> None:
+        """Rows of the file's matrix, their blocks at ``address``. All parts but the last begin and end at a
+        multiple of 16 rows. Runs on the calling thread alone, without the interpreter lock.
+        """
+        count = rows.stop - rows.start
+        result = self._pack(
+            self._type, address, count, self._cols, self._format, self._address, rows.start, 1
+        )
+        assert result == 0, "formats.NATIVE_FORMATS lists what the library can pack"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.errors import TemplateError
+from engine.models.gguf import GgufHeader
 from engine.text import tokenizer as tokenizers
 from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
@@ -26,9 +27,12 @@ class ChatText:
             )
 
     @classmethod
-    def load(cls, path: str) -> ChatText:
-        """Read both from a model file or folder. Raises TokenizerError, TemplateError, ModelFileError."""
-        return cls(tokenizers.load(path))
+    def load(cls, path: str, header: GgufHeader | None = None) -> ChatText:
+        """Read both from a model file or folder; ``header`` is a GGUF file's where it has been read already.
+
+        Raises TokenizerError, TemplateError, ModelFileError.
+        """
+        return cls(tokenizers.load(path, header))
 
     def prompt(self, messages: Sequence[Message]) -> tuple[list[int], tuple[str, ...]]:
         """Ids of the prompt that asks for the next answer, and notes on what was changed to fit the template.

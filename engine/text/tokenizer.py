@@ -15,6 +15,7 @@ from itertools import accumulate
 
 from engine.errors import TokenizerError
 from engine.foreign import plain_errors
+from engine.models.gguf import GgufHeader
 from engine.text import gguf_vocabulary, hf_vocabulary
 from engine.text.limits import Limits
 from engine.text.prompt import Part, Spellings
@@ -33,14 +34,17 @@ class _Hit:
 
 
 @plain_errors()
-def load(path: str) -> Tokenizer:
-    """The tokenizer of the GGUF file or model folder at `path`; weights are not touched.
+def load(path: str, header: GgufHeader | None = None) -> Tokenizer:
+    """The tokenizer of the GGUF file or model folder at `path`; weights are not touched. `header` is the
+    file's where it has been read already.
 
     Raises TokenizerError where it is missing, incomplete or of an unknown kind, ModelFileError where the
     file cannot be read.
     """
     if os.path.isfile(path) and os.path.splitext(path)[1].lower() in (".json", ".safetensors"):
         path = os.path.dirname(path) or "."
+    if header is not None:
+        return Tokenizer(gguf_vocabulary.from_metadata(header.metadata))
     read = hf_vocabulary.read if os.path.isdir(path) else gguf_vocabulary.read
     return Tokenizer(read(path))
 

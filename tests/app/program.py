@@ -32,7 +32,7 @@ class Desk:
         wish: LoadSpec | None = None,
     ) -> None:
         monkeypatch.setattr(model_desk, "read_spec", make_spec)
-        monkeypatch.setattr(model_desk, "probe", lambda: HARDWARE)
+        monkeypatch.setattr(model_desk, "probe", lambda _: HARDWARE)
         self.fake = fake
         self.qtbot = qtbot
         self.program: Program = main.build(qapp, ("seed=7",), wish, lambda: fake)

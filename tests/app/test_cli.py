@@ -13,6 +13,7 @@ import pytest
 from app import cli, paths, settings
 from app.settings import Settings
 from engine.errors import WishError
+from engine.native import library
 from engine.types import LoadSpec
 from tests.engine.tiny import tiny_folder
 
@@ -37,7 +38,18 @@ def test_chat_streams_text_and_nothing_else(model: Path) -> None:
     done = run("chat", "hello", "--model", str(model), "--max-tokens", "5", "--seed", "1")
     assert done.returncode == 0
     assert done.stdout.endswith("\n")
-    assert done.stderr == ""
+    missing = library.why_missing()
+    assert done.stderr == (f"decodeck: {missing}\n" if missing else "")
+
+
+def test_chat_says_in_one_line_what_is_lost_without_native_kernels(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(library.VARIABLE, "off")
+    done = run("chat", "hello", "--model", str(model), "--max-tokens", "2", "--json")
+    assert "decodeck" not in json.loads(done.stdout)["kernels"]
+    assert done.stderr.count("\n") == 1
+    assert "slower" in done.stderr
 
 
 def test_json_is_one_object_with_the_settled_keys(model: Path) -> None:
@@ -91,7 +103,7 @@ def test_the_same_seed_gives_the_same_tokens(model: Path) -> None:
         (("chat", "hi", "--temperature", "nan"), "nan"),
         (("chat", "hi", "--max-tokens", "0"), "--max-tokens"),
         (("chat",), "PROMPT"),
-        (("bench",), "bench"),
+        (("bench", "--quality"), "--quality"),
         (("chat", "hi", "--set", "no_such=1"), "no_such"),
         (("chat", "hi", "--offline"), "no model"),
         (("fetch", "--offline"), "--offline"),

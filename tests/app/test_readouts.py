@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from app import readouts
+from engine.fit.plan import plan
 from engine.types import AnswerStats, LoadSpec, MemoryReport
 from tests.fakes import HARDWARE, make_plan, make_spec
+from ui.values import ModelState
 
 NBSP = "\u00a0"
 REPORT = MemoryReport(
@@ -59,9 +61,12 @@ def test_contexts_are_powers_of_two_and_the_trained_limit() -> None:
 
 def test_the_file_format_is_offered_only_where_it_is_smaller() -> None:
     spec = make_spec()
-    assert readouts.format_keys(spec) == ("f32", "bf16", "file")
+    assert readouts.format_keys(spec, False) == ("f32", "bf16", "file")
     wide = replace(spec, tensors=tuple(replace(t, type="BF16") for t in spec.tensors))
-    assert readouts.format_keys(wide) == ("f32", "bf16")
+    assert readouts.format_keys(wide, False) == ("f32", "bf16")
+    eight = replace(spec, tensors=tuple(replace(t, type="Q8_0") for t in spec.tensors))
+    assert readouts.format_keys(eight, False) == ("f32", "bf16")  # torch's kernels have no home for it
+    assert readouts.format_keys(eight, True) == ("f32", "bf16", "file")
 
 
 def test_the_dock_shows_the_loaded_and_the_wished_settings() -> None:
@@ -86,6 +91,26 @@ def test_a_context_that_does_not_fit_is_marked_from_where_it_begins() -> None:
     assert none.no_fit_from == 512
     assert none.verdict is not None
     assert none.verdict.kind == "no"
+
+
+def test_the_chip_and_the_dock_show_the_bits_of_the_kernels_that_are_taken() -> None:
+    eight = replace(make_spec(), tensors=tuple(replace(t, type="Q8_0") for t in make_spec().tensors))
+    native, wish = replace(HARDWARE, native="avx2"), LoadSpec("/models/tiny.gguf")
+    for hardware, label in ((native, "8-bit"), (HARDWARE, "16-bit")):
+        made = plan(eight, hardware, wish)
+        assert readouts.chip_view(made, ModelState.READY).detail.startswith(label)
+    view = readouts.tuning_view(plan(eight, native, wish), wish, native, 0, "hidden", None)
+    assert [choice.label for choice in view.formats] == ["32-bit", "16-bit", "8-bit"]
+
+
+def test_the_status_bar_names_kernels_and_what_is_lost_without_ours() -> None:
+    named = readouts.status_view(HARDWARE, False, "torch bf16")
+    assert (named.facts, named.tooltip) == (("torch bf16",), "Weights are read by torch bf16.")
+    assert readouts.status_view(HARDWARE, False).tooltip == ""
+    poor = replace(HARDWARE, native_missing="They are missing.")
+    assert readouts.status_view(poor, False).tooltip == "They are missing."
+    assert readouts.status_view(poor, False, "torch bf16").tooltip.endswith("bf16. They are missing.")
+    assert readouts.status_view(None, False, "torch bf16").facts == ()
 
 
 def test_the_privacy_line_is_true_during_a_download() -> None:

@@ -11,6 +11,7 @@ import torch
 
 from engine.engine import Engine
 from engine.errors import EngineBusyError, EngineError, MemoryLimitError, TokenizerError, WishError
+from engine.fit.kernels import kernel_name
 from engine.fit.plan import plan
 from engine.hardware.probe import probe
 from engine.models.spec import read_spec
@@ -84,7 +85,7 @@ def test_load_reports_progress_that_never_goes_back(folder: Path) -> None:
     assert fractions[0] >= 0
     assert fractions[-1] <= 1
     assert isinstance(events[-1], Loaded)
-    assert events[-1].kernels == "torch f32"
+    assert events[-1].kernels == kernel_name("f32", events[-1].plan.kernels)
 
 
 def test_chunks_join_to_the_text_and_events_come_in_order(engine: Engine) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pytestqt.qtbot import QtBot
 
@@ -24,6 +26,13 @@ def test_it_says_what_it_shows(bar: StatusBar) -> None:
     assert (
         bar.accessibleName() == "AMD EPYC · 2 cores. 16.5 GB RAM. 7.2 GB free. Nothing leaves this computer"
     )
+
+
+def test_what_has_no_room_is_said_on_hovering_as_plain_text(bar: StatusBar) -> None:
+    assert bar.toolTip() == ""
+    bar.set_view(replace(VIEW, tooltip="Read by <b>x</b>."))
+    assert bar.toolTip() == "<qt>Read by &lt;b&gt;x&lt;/b&gt;.</qt>"
+    assert bar.accessibleDescription() == "Read by <b>x</b>."
 
 
 def test_facts_give_way_before_privacy(bar: StatusBar) -> None:

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from engine.errors import WishError
-from engine.fit.bytes import held_matrices, kv_bytes, layer_bits, weight_bytes
+from engine.fit.bytes import held_matrices, kv_bytes, layer_bits, weight_bits, weight_bytes, working_bytes
+from engine.fit.bytes import kernels as chosen_kernels
 from engine.fit.plan import plan, prefill_piece
+from engine.native.library import NativeLibrary
 from engine.types import Hardware, LoadSpec, ModelSpec
 from tests.fakes import HARDWARE, make_spec
 
@@ -79,6 +81,63 @@ def test_weights_cost_more_at_more_bits_and_a_tied_matrix_is_counted_once() -> N
     words = [word for matrix in held_matrices(spec, "file") for word in matrix.words]
     assert len(words) == len(set(words)) == 1 + 7 * 2
     assert (layer_bits(spec, "file"), layer_bits(spec, "bf16"), layer_bits(spec, "f32")) == (4, 16, 32)
+
+
+def typed(spec: ModelSpec, type_name: str) -> ModelSpec:
+    """The spec with all matrices of one type."""
+    tensors = (replace(t, type=type_name) if len(t.shape) == 2 else t for t in spec.tensors)
+    return replace(spec, tensors=tuple(tensors))
+
+
+def test_native_kernels_hold_every_tensor_by_itself_in_its_own_bits() -> None:
+    spec = make_spec()
+    native = replace(HARDWARE, native="avx2")
+    made, stock = plan(spec, native, wish()), plan(spec, HARDWARE, wish())
+    assert (made.kernels, made.is_native) == ("native avx2", True)
+    assert (stock.kernels, stock.is_native) == ("torch", False)
+    assert made.bytes.weights == weight_bytes(spec, "file", True) < stock.bytes.weights
+    assert made.weight_bits == weight_bits(spec, "file", True) < stock.weight_bits
+    matrices = held_matrices(spec, "file", True)
+    assert {matrix.held for matrix in matrices} == {"int4"}
+    assert [len(matrix.words) for matrix in matrices] == [1] * (1 + 7 * 2)
+    stacked = [word for matrix in held_matrices(spec, "file") for word in matrix.words]
+    assert [matrix.words[0] for matrix in matrices] == stacked
+
+
+@pytest.mark.parametrize(
+    ("type_name", "native", "stock"),
+    [("Q4_0", 4, 4), ("Q4_K", 4, 16), ("Q6_K", 8, 16), ("Q8_0", 8, 16), ("Q2_K", 16, 16), ("F16", 16, 16)],
+)
+def test_the_bits_of_the_layers_depend_on_the_kernels(type_name: str, native: int, stock: int) -> None:
+    spec = typed(make_spec(), type_name)
+    assert layer_bits(spec, "file", True) == native
+    assert layer_bits(spec, "file") == stock
+    assert (layer_bits(spec, "bf16", True), layer_bits(spec, "f32", True)) == (16, 32)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hidden_size": 72},
+        {"intermediate_size": 100},
+        {"head_dim": 24},
+        {"num_heads": 3},  # 3 · 16 columns
+    ],
+)
+def test_a_geometry_that_native_kernels_cannot_run_is_left_to_torch(change: dict[str, int]) -> None:
+    spec = make_spec()
+    assert chosen_kernels(spec, "avx2") == "native avx2"
+    assert chosen_kernels(spec, None) == "torch"
+    assert chosen_kernels(shape(spec, **change), "avx2") == "torch"
+
+
+def test_the_working_memory_of_native_products_is_counted(kernels: NativeLibrary) -> None:
+    for spec in (make_spec(), shape(make_spec(), hidden_size=2048, intermediate_size=8192)):
+        for piece in (8, 256):
+            more = working_bytes(spec, 100, piece, True) - working_bytes(spec, 100, piece)
+            widest = max(spec.hidden_size, spec.intermediate_size)
+            scratch = kernels.functions.dk_linear_scratch(piece, widest, 2)
+            assert scratch <= more < 1.5 * scratch
 
 
 def with_free(free: int | None) -> Hardware:

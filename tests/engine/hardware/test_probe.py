@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 from collections.abc import Callable
@@ -11,6 +12,9 @@ import psutil
 import pytest
 
 from engine.hardware import probe
+from engine.hardware.kernel_times import KernelTimesFile
+from engine.native import library
+from engine.types import KernelPair, KernelTimes
 
 X86 = """processor\t: 0
 vendor_id\t: AuthenticAMD
@@ -113,3 +117,47 @@ def test_free_memory_is_what_programs_can_have_without_swapping(monkeypatch: pyt
 
 def test_this_process_holds_some_memory() -> None:
     assert 1_000_000 < probe.rss_bytes() < (probe.ram_bytes()[0] or 1 << 60)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"index0/size": "48K\n", "index2/size": "1024K\n", "index3/size": "32768K\n"}, 32 << 20),
+        ({"index0/size": "1M"}, 1 << 20),
+        ({"index0/size": "lots"}, None),
+        ({}, None),
+    ],
+)
+def test_the_cache_is_the_largest_one_that_the_system_tells_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], expected: int | None
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(probe, "_CACHES", tmp_path)
+    assert probe.cache_bytes() == expected
+
+
+def test_times_of_kernels_are_read_unless_an_instruction_set_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = library.NativeLibrary(Path("k.so"), "avx2", ctypes.CDLL(None))
+    monkeypatch.setattr(library, "load", lambda: found)
+    monkeypatch.delenv(library.VARIABLE, raising=False)
+    path, times = tmp_path / "t", KernelTimes(KernelPair("bf16", "bf16", 16, 32, 1), 1.0, 2.0)
+    KernelTimesFile(path, probe.probe()).add(times)
+    assert probe.probe(path).kernel_times == (times,)
+    assert probe.probe().kernel_times == ()
+    monkeypatch.setenv(library.VARIABLE, "AVX2 ")
+    assert probe.probe(path).kernel_times == ()
+
+
+@pytest.mark.parametrize("native", ["avx2", None])
+def test_native_kernels_are_named_by_their_instruction_set(
+    monkeypatch: pytest.MonkeyPatch, native: str | None
+) -> None:
+    found = library.NativeLibrary(Path("k.so"), native, ctypes.CDLL(None)) if native else None
+    monkeypatch.setattr(library, "load", lambda: found)
+    monkeypatch.setattr(library, "why_missing", lambda: "" if native else "They are missing.")
+    assert probe.probe().native == native
+    assert probe.probe().native_missing == ("" if native else "They are missing.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gguf
 import pytest
 
+from engine.native.library import Format, NativeLibrary
 from engine.quant import formats
 
 # the gguf package counts a float32 pair here; ggml's block_q8_1 holds two float16
@@ -79,6 +80,12 @@ def test_bits_count_scales() -> None:
         ("int4g32", 16, 64, 640),
         ("int4g32", 1, 64, 640),  # padded to 16 rows
         ("int4g32", 576, 576, 576 * 576 * 5 // 8),
+        ("int4", 16, 64, 576),
+        ("int4", 17, 32, 2 * 320),  # two tiles, and a tile's 288 bytes end on a line of 64
+        ("int4z", 16, 32, 320),
+        ("int8", 1, 96, 1664),  # 1632
+        ("int8z", 32, 256, 9216),
+        ("int8h", 32, 256, 9216),
     ],
 )
 def test_held_bytes_count_scales_and_padding(name: str, rows: int, cols: int, expected: int) -> None:
@@ -87,7 +94,22 @@ def test_held_bytes_count_scales_and_padding(name: str, rows: int, cols: int, ex
 
 def test_held_bits_are_the_stated_ones_without_padding() -> None:
     for held in formats.WEIGHT_FORMATS.values():
-        assert formats.held_nbytes(held.name, 64, 96) * 8 / (64 * 96) == held.bits
+        assert formats.held_nbytes(held.name, 64, 128) * 8 / (64 * 128) == held.bits
+
+
+def test_every_quantized_type_but_q2_k_has_a_native_format_of_no_fewer_bits() -> None:
+    quantized = {kind.name for kind in formats.TENSOR_TYPES.values() if kind.supported and kind.block > 1}
+    assert set(formats.NATIVE_FORMATS) == quantized - {"Q2_K"}
+    for name, held in formats.NATIVE_FORMATS.items():
+        assert formats.WEIGHT_FORMATS[held].bits >= formats.TENSOR_TYPES[name].bits
+
+
+@pytest.mark.parametrize("format", [format.name.lower() for format in Format])
+def test_held_bytes_are_the_native_librarys(format: str, kernels: NativeLibrary) -> None:
+    count = kernels.functions.dk_matrix_bytes
+    for rows in (1, 15, 16, 17, 100, 576, 49_152):
+        for cols in (32, 64, 96, 128, 576, 1536, 8192):
+            assert formats.held_nbytes(format, rows, cols) == count(Format[format.upper()], rows, cols)
 
 
 def test_a_row_that_does_not_fill_its_groups_cannot_be_held() -> None:

@@ -1,0 +1,155 @@
+"""`decodeck bench`: its options and what each of them runs. Knows no measurement and no table.
+
+Imports only what the chosen report needs, when it needs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from engine.errors import WishError
+from engine.types import LoadSpec
+
+LATER = ("predict", "quality", "speculation")  # reports that are named but do not exist yet
+DEFAULT_REPEAT = 5
+MOST_BATCH = 64
+_FLAGS = {"contexts": "--context", "batches": "--batch", "formats": "--format"}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the command line knows and the bench does not: models, the common wish, standard error."""
+
+    model: Callable[[], Path]  # the one that every command would use
+    starter: Callable[[], Path]
+    wish: LoadSpec  # without a path
+    say: Callable[[str], None]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """All options of the command but the ones that other commands have too."""
+    parser.argument_default = argparse.SUPPRESS
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--model", metavar="PATH", help="GGUF file or Hugging Face folder")
+    which.add_argument("--random", metavar="SHAPE:TYPES", help="random weights, such as 1B:Q4_K_M,head=Q8_0")
+    parser.add_argument("--format", "--quant", dest="formats", metavar="F,F", help="auto, file, f32, bf16")
+    parser.add_argument(
+        "--context", dest="contexts", metavar="N,N", help="tokens in the cache, default 0,2048"
+    )
+    parser.add_argument("--batch", dest="batches", metavar="N,N", help="sequences at once, default 1")
+    parser.add_argument("--kv", metavar="BITS", help="auto, 32 or 16")
+    parser.add_argument("--device", metavar="DEVICE", help="auto or cpu")
+    parser.add_argument("--threads", type=int, metavar="N", help="default: one for each physical core")
+    parser.add_argument("--repeat", type=int, default=DEFAULT_REPEAT, metavar="N", help="rounds, default 5")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--against", metavar="llama-cpp", help="the same file in another engine, in turn")
+    what.add_argument("--roofline", nargs="*", metavar="GOAL", help="every goal of speed, or the named ones")
+    what.add_argument("--kernels", action="store_true", help="every kernel on the model's matrices")
+    for name in LATER:
+        what.add_argument(f"--{name}", dest="later", action="store_const", const=name, help=argparse.SUPPRESS)
+
+
+def run(arguments: argparse.Namespace, around: Surroundings) -> int:
+    """Measure and print. Raises WishError for options that cannot be, and what measuring raises."""
+    from app.bench import tables
+    from engine.hardware.probe import probe
+
+    if "later" in arguments:
+        raise WishError(f"--{arguments.later} does not exist in this version.", "See decodeck bench --help.")
+    if arguments.repeat < 1:
+        raise WishError(f"--repeat {arguments.repeat} cannot be used.", "Give 1 or more.")
+    if "against" in arguments:
+        measure, lines = _against, tables.ratio_lines
+    elif "roofline" in arguments:
+        measure, lines = _roofline, tables.goal_lines
+    elif "kernels" in arguments:
+        measure, lines = _kernels, tables.kernel_lines
+    else:
+        measure, lines = _runs, tables.run_lines
+    report = {"hardware": asdict(probe())} | measure(arguments, around)
+    print(json.dumps(report) if "json" in arguments else "\n".join(lines(report)))
+    return 0
+
+
+def _runs(arguments: argparse.Namespace, around: Surroundings) -> dict[str, Any]:
+    from app.bench.runs import Grid, run_grid
+
+    formats = tuple(_texts(arguments, "formats")) or (around.wish.format,)
+    contexts = _numbers(arguments, "contexts", "0,2048", 0, 1 << 24)
+    grid = Grid(formats, contexts, _numbers(arguments, "batches", "1", 1, MOST_BATCH))
+    return run_grid(_wish(arguments, around), grid, arguments.repeat, around.say)
+
+
+def _against(arguments: argparse.Namespace, around: Surroundings) -> dict[str, Any]:
+    from app.bench.against import compare
+    from app.bench.contenders import require_llama_cpp
+
+    if "contexts" in arguments or "batches" in arguments or around.wish.context:
+        raise WishError("--against chooses contexts and batches itself.", "Leave them out.")
+    if arguments.against != "llama-cpp":
+        raise WishError(f"There is no engine {arguments.against!r} to compare with.", "Give llama-cpp.")
+    formats = _texts(arguments, "formats") or [around.wish.format]
+    if len(formats) > 1:
+        raise WishError("--against compares one format.", "Give one with --format.")
+    require_llama_cpp()  # before a model is fetched or written
+    return compare(replace(_wish(arguments, around), format=formats[0]), arguments.repeat, around.say)
+
+
+def _roofline(arguments: argparse.Namespace, around: Surroundings) -> dict[str, Any]:
+    from app.bench.goals import GOALS
+    from app.bench.roofline import chosen, measure_goals
+
+    threads = around.wish.threads
+    has_choice = any(name in arguments for name in (*_FLAGS, "model", "random"))
+    if has_choice or around.wish != LoadSpec("", threads=threads):
+        raise WishError("--roofline chooses models, formats and contexts itself.", "Leave them out.")
+    return measure_goals(
+        chosen(GOALS, arguments.roofline), threads, arguments.repeat, around.starter, around.say
+    )
+
+
+def _kernels(arguments: argparse.Namespace, around: Surroundings) -> dict[str, Any]:
+    from app.bench.kernels import measure_kernels
+
+    if "contexts" in arguments or "batches" in arguments or around.wish.context:
+        raise WishError("--kernels times matrices alone.", "Leave contexts and batches out.")
+    formats = _texts(arguments, "formats") or [around.wish.format]
+    if len(formats) > 1:
+        raise WishError("--kernels measures the matrices of one format.", "Give one with --format.")
+    wish = replace(_wish(arguments, around), format=formats[0])
+    return measure_kernels(wish, arguments.repeat, around.say)
+
+
+def _wish(arguments: argparse.Namespace, around: Surroundings) -> LoadSpec:
+    """The common wish with a model: that of --random, written where it is missing, else the usual one."""
+    if "random" not in arguments:
+        return replace(around.wish, path=str(around.model()))
+    from app.bench import make_model, model_types
+
+    shape, _, types = arguments.random.partition(":")
+    mix = model_types.parse_mix(types)
+    return replace(around.wish, path=str(make_model.ensure(model_types.shape_named(shape), mix, around.say)))
+
+
+def _texts(arguments: argparse.Namespace, name: str) -> list[str]:
+    return [text.strip() for text in getattr(arguments, name, "").split(",") if text.strip()]
+
+
+def _numbers(
+    arguments: argparse.Namespace, name: str, default: str, least: int, most: int
+) -> tuple[int, ...]:
+    """Numbers between commas, each once. Raises WishError for anything else."""
+    listed = getattr(arguments, name, default)
+    try:
+        numbers = tuple(dict.fromkeys(int(text) for text in listed.split(",")))
+    except ValueError:
+        numbers = ()
+    if not numbers or not all(least <= number <= most for number in numbers):
+        hint = f"Give numbers from {least} to {most}, such as {_FLAGS[name]} {default}."
+        raise WishError(f"{_FLAGS[name]} {listed} cannot be used.", hint)
+    return numbers

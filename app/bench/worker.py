@@ -1,0 +1,172 @@
+"""The worker that measures this program's engine on raw token ids, below requests and chat text."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from app import answer, paths
+from app.bench import resident
+from app.bench.serving import serve
+from app.bench.tokens import token_ids
+from engine.engine import Engine
+from engine.fit.bytes import held_matrices, kv_bytes, weight_bytes
+from engine.fit.plan import plan
+from engine.hardware.probe import probe
+from engine.kv.cache import KVCache
+from engine.models.decoder import Segment
+from engine.models.spec import read_spec
+from engine.types import LoadPlan, LoadSpec
+
+_WARM_STEPS = 2
+_CHECK_SIZE = 512
+
+
+class Bench:
+    """One engine and the caches it is measured on."""
+
+    def __init__(self) -> None:
+        self._engine = Engine(kernel_times=paths.kernel_times_file())
+        self._caches: dict[int, list[KVCache]] = {}  # by the tokens they start from, kept filled
+        self._plan: LoadPlan | None = None
+        self._base_bytes = 0
+
+    def load(self, path: str, context: int, threads: int | None, format: str, kv: str) -> dict[str, Any]:
+        """Load the model for caches of ``context`` tokens, and make one step."""
+        spec = read_spec(path)
+        wish = LoadSpec(path, format, context, kv, threads=threads)
+        made = plan(spec, probe(paths.kernel_times_file()), wish)
+        torch.set_num_threads(made.threads)
+        square = torch.ones(_CHECK_SIZE, _CHECK_SIZE)
+        _ = square @ square, square.bfloat16() @ square.bfloat16()
+        resident.reset_peak()
+        self._base_bytes = resident.rss_bytes()
+        started = time.perf_counter()
+        loaded = answer.load(self._engine, made)
+        load_s = time.perf_counter() - started
+        self._plan = loaded.plan
+        self._forward([(self._new_cache(), token_ids(0, 1, spec.vocab_size))])
+        return {
+            "load_s": load_s,
+            "ready_s": time.perf_counter() - started,
+            "format": self._plan.format,
+            "context": self._plan.context,
+            "kv_bits": self._plan.kv_bits,
+            "threads": self._plan.threads,
+            "prefill_piece": self._plan.prefill_piece,
+            "weight_bits": self._plan.weight_bits,
+            "kernels": loaded.kernels,
+            "weight_bytes_per_step": _read_bytes(self._plan),
+            "kv_bytes_per_token": kv_bytes(spec, 1, self._plan.kv_bits),
+        }
+
+    def prefill(self, tokens: int) -> dict[str, Any]:
+        """Read a prompt of ``tokens`` into an empty cache, up to the first chosen ``token``."""
+        cache = self._caches_at(tokens, 1)[0]
+        cache.trim(0)
+        started = time.perf_counter()
+        token = self._extend(cache, tokens)
+        return {"seconds": time.perf_counter() - started, "token": token}
+
+    def decode(self, steps: int, depth: int, batch: int = 1, rows: int = 1) -> dict[str, Any]:
+        """``steps`` greedy steps of ``batch`` sequences that hold ``depth`` tokens each.
+
+        A step has ``rows`` tokens of each sequence and gives the logits of all of them, as verifying a draft
+        does. The caches are left at ``depth``.
+        """
+        caches = self._caches_at(depth, batch)
+        for cache in caches:
+            self._extend(cache, depth)
+        self._steps(caches, _WARM_STEPS, rows)
+        for cache in caches:
+            cache.trim(depth)
+        started = time.perf_counter()
+        self._steps(caches, steps, rows)
+        seconds = time.perf_counter() - started
+        for cache in caches:
+            cache.trim(depth)
+        return {"seconds": seconds}
+
+    def forget(self) -> dict[str, Any]:
+        """Give all caches back."""
+        self._caches.clear()
+        return {}
+
+    def memory(self) -> dict[str, Any]:
+        """Bytes held, the bench's caches too, and how far the process has grown since its first product."""
+        report = asdict(self._engine.memory())
+        caches = [cache for listed in self._caches.values() for cache in listed]
+        held = {
+            "weights": report["weights_bytes"],
+            "kv_reserved": sum(cache.nbytes for cache in caches),
+            "kv_used": sum(cache.used_nbytes for cache in caches),
+            "working": report["working_bytes"],
+            "overhead": report["overhead_bytes"],
+        }
+        held["total"] = sum(held.values()) - held["kv_used"]  # the used part lies in the reserved one
+        return {
+            "memory_bytes": held,
+            "rss_growth_bytes": resident.rss_bytes() - self._base_bytes,
+            "peak_growth_bytes": resident.peak_bytes() - self._base_bytes,
+        }
+
+    def _caches_at(self, depth: int, count: int) -> list[KVCache]:
+        listed = self._caches.setdefault(depth, [])
+        while len(listed) < count:
+            listed.append(self._new_cache())
+        return listed[:count]
+
+    def _steps(self, caches: list[KVCache], steps: int, rows: int) -> None:
+        for _ in range(steps):
+            pieces = [(cache, self._ids(cache, rows)) for cache in caches]
+            self._forward(pieces, wants_all_logits=rows > 1).argmax(dim=-1).tolist()
+            if rows > 1:  # a verified draft that was wrong
+                for cache in caches:
+                    cache.trim(cache.length - rows)
+
+    def _extend(self, cache: KVCache, length: int) -> int | None:
+        """Make ``cache`` hold exactly ``length`` tokens of the stream, in the engine's own pieces; the best
+        next token, None where nothing had to be read.
+        """
+        if cache.length >= length:
+            cache.trim(length)
+            return None
+        assert self._plan is not None
+        while cache.length < length:
+            rows = min(self._plan.prefill_piece, length - cache.length)
+            logits = self._forward([(cache, self._ids(cache, rows))])
+        return int(logits.argmax())
+
+    def _ids(self, cache: KVCache, count: int) -> list[int]:
+        assert self._plan is not None
+        return token_ids(cache.length, count, self._plan.model.vocab_size)
+
+    def _new_cache(self) -> KVCache:
+        assert self._plan is not None
+        return self._engine.new_cache(self._plan.context)
+
+    def _forward(self, pieces: list[tuple[KVCache, list[int]]], wants_all_logits: bool = False) -> Tensor:
+        """One pass over new tokens of some caches, as the engine runs it; logits [rows wanted, vocab]."""
+        return self._engine.forward([Segment(cache, ids, wants_all_logits) for cache, ids in pieces])
+
+
+def _read_bytes(plan: LoadPlan) -> int:
+    """Bytes of weights that one step reads: all but the embedding, unless that is the head too."""
+    matrices = held_matrices(plan.model, plan.format, plan.is_native)
+    has_head = any("head" in matrix.words for matrix in matrices)
+    embedding = next(matrix.nbytes for matrix in matrices if "embedding" in matrix.words)
+    return weight_bytes(plan.model, plan.format, plan.is_native) - (embedding if has_head else 0)
+
+
+def main() -> None:
+    bench = Bench()
+    commands = (bench.load, bench.prefill, bench.decode, bench.forget, bench.memory)
+    serve({command.__name__: command for command in commands})
+
+
+if __name__ == "__main__":
+    main()

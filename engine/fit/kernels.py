@@ -1,0 +1,86 @@
+"""Which kernels run a model, where both ours and torch's could: pure arithmetic on times that were measured.
+
+Knows bytes and microseconds; the registry of kernels does the measuring, and only it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from engine.fit.bytes import HeldMatrix, held_matrices, kernels, weight_bytes
+from engine.quant.formats import WEIGHT_FORMATS, held_nbytes
+from engine.types import Hardware, KernelPair, KernelTimes, ModelSpec
+
+TIMED_ROWS = (1, 4)  # of the input: a step, and a short draft or a few sequences at once
+LEAST_READ_BYTES = 8_000_000  # a model that reads less in a step is not worth a measurement
+MOST_HELD = 1.5  # torch's home may take so many times the bytes of ours, whatever its speed
+STOCK_LAYER_US = 150.0  # of the small operations around a layer's products, which our step does in one call
+_MOST_WEIGHTS = 1 << 24  # a larger matrix takes longer to time and shows nothing new
+_STOCK_NAMES = {"f32": "torch f32", "bf16": "torch bf16", "int4g32": "torch int4pack"}
+
+
+def chosen_kernels(spec: ModelSpec, format: str, threads: int, hardware: Hardware) -> str:
+    """The kernels that a model is loaded for: "native <instruction set>" or "torch".
+
+    Ours, unless times are known by which a step of torch's is quicker.
+    """
+    ours = kernels(spec, hardware.native)
+    pair = kernel_pair(spec, format, threads) if ours != "torch" else None
+    times = next((times for times in hardware.kernel_times if times.pair == pair), None)
+    return "torch" if times and _is_stock_quicker(spec, format, times) else ours
+
+
+@lru_cache(maxsize=32)  # a slider asks for the same model again and again
+def kernel_pair(spec: ModelSpec, format: str, threads: int) -> KernelPair | None:
+    """What has to be timed to know the quicker kernels of a model: its most-read matrix in its two homes.
+
+    None where there is nothing to choose: only one home has the matrix's own bits, torch's would take far
+    more memory, or the model is too small for the difference to be felt.
+    """
+    ours, stock = (read_matrices(spec, format, is_native) for is_native in (True, False))
+    held_bytes, stock_bytes = (weight_bytes(spec, format, is_native) for is_native in (True, False))
+    too_small = sum(matrix.nbytes for matrix in ours) < LEAST_READ_BYTES
+    if kernels(spec, "any") == "torch" or too_small or stock_bytes > MOST_HELD * held_bytes:
+        return None
+    most = _most_read(ours)
+    other = next(matrix.held for matrix in stock if most.words[0] in matrix.words)
+    if WEIGHT_FORMATS[other].element_bits != WEIGHT_FORMATS[most.held].element_bits:
+        return None
+    rows = min(most.rows, max(16, _MOST_WEIGHTS // most.cols // 16 * 16))
+    return KernelPair(most.held, other, rows, most.cols, threads)
+
+
+def read_matrices(spec: ModelSpec, format: str, is_native: bool) -> list[HeldMatrix]:
+    """The matrices that a step reads from end to end: all but the embedding, unless that is the head too."""
+    matrices = held_matrices(spec, format, is_native)
+    has_head = any("head" in matrix.words for matrix in matrices)
+    return [matrix for matrix in matrices if not (has_head and "embedding" in matrix.words)]
+
+
+def kernel_name(held: str, kernels: str) -> str:
+    """What runs a matrix that is held so, with the kernels of a plan; a layer's own name for its kernel."""
+    return _STOCK_NAMES[held] if kernels == "torch" else f"decodeck {held} {kernels.removeprefix('native ')}"
+
+
+def _most_read(matrices: list[HeldMatrix]) -> HeldMatrix:
+    """The first matrix of the kind (format and shape) that most bytes of a step are read from."""
+    kinds: dict[tuple[str, int, int], list[HeldMatrix]] = {}
+    for matrix in matrices:
+        kinds.setdefault((matrix.held, matrix.rows, matrix.cols), []).append(matrix)
+    return max(kinds.values(), key=lambda kind: sum(matrix.nbytes for matrix in kind))[0]
+
+
+def _is_stock_quicker(spec: ModelSpec, format: str, times: KernelTimes) -> bool:
+    """Compares a whole step: what a product takes for a byte, times the bytes that a step reads in that home,
+    and torch's small operations.
+    """
+    pair = times.pair
+    ours_us = times.native_us * _reads(spec, format, True, pair.native_format, pair)
+    stock_us = times.stock_us * _reads(spec, format, False, pair.stock_format, pair)
+    return stock_us + len(TIMED_ROWS) * spec.num_layers * STOCK_LAYER_US < ours_us
+
+
+def _reads(spec: ModelSpec, format: str, is_native: bool, held: str, pair: KernelPair) -> float:
+    """How many times the bytes of the pair's matrix a step reads."""
+    read = sum(matrix.nbytes for matrix in read_matrices(spec, format, is_native))
+    return read / held_nbytes(held, pair.rows, pair.cols)
