@@ -33,7 +33,7 @@ _TOOLTIPS = {
 
 
 def bits_label(made: LoadPlan) -> str:
-    """ "4-bit", "8-bit", "16-bit" or "32-bit": what most of the layers are held in."""
+    """ "4-bit", "5-bit", ... "32-bit": what most of the layers are held in."""
     return f"{layer_bits(made.model, made.format, made.is_native)}-bit"
 
 

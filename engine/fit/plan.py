@@ -19,6 +19,13 @@ _ALIASES = {"32": "f32", "16": "bf16"}
 _KNOWN_FORMATS = ("f16", "int8", "int4", "nf4", "8", "4", "llm-int8")
 _PIECE_S = 0.1
 _PIECE_OPS = {"f32": 60e9, "bf16": 200e9, "file": 200e9}  # products per second of 2 cores, low on purpose
+_NATIVE_PIECE_OPS = {
+    "native avx512bf16": 800e9,
+    "native avx512vnni": 800e9,
+    "native avx2": 300e9,
+    "native neon": 200e9,
+    "native scalar": 20e9,
+}
 
 
 def plan(spec: ModelSpec, hardware: Hardware, wish: LoadSpec, held_bytes: int = 0) -> LoadPlan:
@@ -31,9 +38,9 @@ def plan(spec: ModelSpec, hardware: Hardware, wish: LoadSpec, held_bytes: int = 
     context = _context(spec, wish.context)
     kv_bits = _kv_bits(format, wish.kv)
     threads = _threads(hardware, wish.threads)
-    piece = prefill_piece(spec, format)
     chosen = chosen_kernels(spec, format, threads, hardware)
     is_native = chosen != "torch"
+    piece = prefill_piece(spec, format, chosen)
     parts = MemoryParts(
         weights=weight_bytes(spec, format, is_native),
         kv_reserved=kv_bytes(spec, context, kv_bits),
@@ -72,13 +79,15 @@ def resolve_format(spec: ModelSpec, format: str) -> str:
     raise WishError(f"Format {format!r} is unknown.", f"Choose auto, {', '.join(FORMATS)}.")
 
 
-def prefill_piece(spec: ModelSpec, format: str) -> int:
+def prefill_piece(spec: ModelSpec, format: str, kernels: str = "torch") -> int:
     """Rows of one prefill piece: a power of two from 8 to 256 that takes about 100 ms at a modest rate.
 
-    It depends on the model alone, so that an answer with a fixed seed repeats.
+    It depends on the model and the kernels alone, so that an answer with a fixed seed repeats.
     """
     ops_per_row = 2 * max(1, spec.num_params)
-    rows = _PIECE_S * _PIECE_OPS[format] / ops_per_row
+    is_quantized = format == "file" and kernels != "torch"
+    ops = _NATIVE_PIECE_OPS[kernels] if is_quantized else _PIECE_OPS[format]
+    rows = _PIECE_S * ops / ops_per_row
     piece = 8
     while piece * 2 <= min(rows, 256):
         piece *= 2

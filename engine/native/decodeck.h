@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#define DK_ABI_VERSION 1
+#define DK_ABI_VERSION 2
 
 #if defined(_WIN32)
 #define DK_EXPORT extern "C" __declspec(dllexport)
@@ -12,19 +12,24 @@
 #define DK_EXPORT extern "C" __attribute__((visibility("default")))
 #endif
 
-// How a matrix is held; layout.h gives the bytes of each.
+// How a matrix is held; layout.h gives the bytes of each. Every quantized GGUF type up to 8 bits has a home that
+// keeps its values and scales as they are, at its own number of bits or a little more.
 enum dk_format : int32_t {
     DK_F32 = 0,     // row-major float32
     DK_BF16 = 1,    // row-major bfloat16
-    DK_INT4 = 2,    // 4 bits, symmetric: w = d (q − 8)
-    DK_INT4Z = 3,   // 4 bits with a minimum: w = d q + m
-    DK_INT8 = 4,    // 8 bits, symmetric: w = d q
-    DK_INT8Z = 5,   // 7 bits in a byte, with a minimum: w = d q + m, q 0..127
-    DK_INT8H = 6,   // 8 bits, symmetric, a scale for every 16 columns
-    DK_FORMATS = 7,
+    DK_INT4 = 2,    // w = d (q − 8)                                       4.5 bits: Q4_0
+    DK_INT4Z = 3,   // w = d q + m                                         5.0 bits: Q4_1
+    DK_INT4K = 4,   // w = d s q − e t: s and t for 32 columns, d and e for 256   4.625 bits: Q4_K
+    DK_INT4H = 5,   // w = d s (q − 4): s for 16 columns, d for 256        4.5625 bits: Q3_K
+    DK_INT5 = 6,    // w = d (q − 16)                                      5.5 bits: Q5_0
+    DK_INT5Z = 7,   // w = d q + m                                         6.0 bits: Q5_1
+    DK_INT5K = 8,   // as INT4K                                            5.625 bits: Q5_K
+    DK_INT6H = 9,   // w = d s (q − 32), as INT4H                          6.5625 bits: Q6_K
+    DK_INT8 = 10,   // w = d q                                             8.5 bits: Q8_0
+    DK_FORMATS = 11,
 };
 
-// One matrix [rows, cols] as held. `cols` is a multiple of 32.
+// One matrix [rows, cols] as held. `cols` is a multiple of 32, of 256 for INT4K, INT4H, INT5K and INT6H.
 struct dk_matrix {
     const uint8_t *data;  // 64-byte aligned
     int64_t rows;
@@ -69,7 +74,8 @@ struct dk_segment {
 typedef void (*dk_parallel)(void (*body)(void *), void *argument, unsigned threads, unsigned flags);
 
 DK_EXPORT int32_t dk_abi_version();
-// "avx512vnni", "avx2", "neon", "scalar": what this processor runs, best first; index from 0, null at the end.
+// "avx512bf16", "avx512vnni", "avx2", "neon", "scalar": what this processor runs, best first, from index 0 on;
+// null at the end.
 DK_EXPORT const char *dk_instruction_set(int32_t index);
 // Chooses a set by name (null: the best). Returns 0, or −1 where the processor does not have it.
 DK_EXPORT int32_t dk_use(const char *instruction_set);

@@ -3,11 +3,6 @@
 // runs over the groups in order, whatever the other rows are.
 #include "gemm_generic.inl"
 
-// What a format adds to its values.
-constexpr int32_t zero_of(int32_t format) {
-    return format == DK_INT4 ? 8 : format == DK_INT8 || format == DK_INT8H ? 128 : 0;
-}
-
 // ---- activations ----
 
 // Lane k, and k + 8: the largest of x[k], floats without signs as integers: in the same order, NaN above all.
@@ -15,8 +10,10 @@ ALWAYS_INLINE __m512 max8(const __m512i (&x)[8]) {
     __m512i quads[2];
     for (int i = 0; i < 2; ++i) {
         const __m512i *v = x + 4 * i;
-        const __m512i ab = _mm512_max_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
-        const __m512i cd = _mm512_max_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+        const __m512i ab =
+            _mm512_max_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+        const __m512i cd =
+            _mm512_max_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
         quads[i] = _mm512_max_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
     }
     const __m512i top = _mm512_max_epi32(_mm512_shuffle_i32x4(quads[0], quads[1], 0x88),
@@ -67,7 +64,7 @@ ALWAYS_INLINE void find_tails(const float *scales, __m512i sums, __m256 (&tails)
     const __m256i left = _mm512_castsi512_si256(sums), right = _mm512_extracti64x4_epi64(sums, 1);
     const __m256i both = _mm256_add_epi32(left, right), zero = _mm256_set1_epi32(-zero_of(F));
     const __m256 scale = _mm256_loadu_ps(scales), sum = _mm256_mul_ps(scale, _mm256_cvtepi32_ps(both));
-    const __m256 first = _mm256_castsi256_ps(_mm256_mullo_epi32(F == DK_INT8H ? left : both, zero));
+    const __m256 first = _mm256_castsi256_ps(_mm256_mullo_epi32(has_halves(F) ? left : both, zero));
     const __m256 second = _mm256_castsi256_ps(_mm256_mullo_epi32(right, zero));
     const __m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(scale, sum));
     const __m256d b = _mm256_castps_pd(_mm256_unpackhi_ps(scale, sum));
@@ -123,33 +120,9 @@ void prepare_rows(const Activations &a, int64_t row, int count, RowGroup *out, i
 
 // ---- products ----
 
-// One group of a tile in registers.
-struct Panel {
-    Bytes words[8];
-    Floats scale, second;  // `second`: the minimum, or the scale of the second 16 columns
-};
-
-template <int32_t F>
-ALWAYS_INLINE Panel load_panel(const uint8_t *values) {
-    const uint8_t *scales = values + value_bytes(F);
-    Panel p;
-    if constexpr (is_4bit(F)) {
-        for (int j = 0; j < 4; ++j) {
-            const Bytes both = Bytes::load(values + 64 * j);
-            p.words[j] = low_halves(both);
-            p.words[j + 4] = high_halves(both);
-        }
-    } else {
-        for (int j = 0; j < 8; ++j) p.words[j] = Bytes::load(values + 64 * j);
-    }
-    p.scale = load_half(scales);
-    p.second = has_two_scales(F) ? load_half(scales + 2 * kTile) : p.scale;
-    return p;
-}
-
 // dots[R][T] += the words [first, first + 4) of T tiles with those of R rows.
 template <int R, int T>
-ALWAYS_INLINE void dot_words(const Panel (&panels)[T], const RowGroup *x, int first, Ints (&dots)[R][T]) {
+ALWAYS_INLINE void dot_rows(const Panel (&panels)[T], const RowGroup *x, int first, Ints (&dots)[R][T]) {
     for (int j = first; j < first + 4; ++j) {
         for (int r = 0; r < R; ++r) {
             const int8_t *q = x[r].q + 4 * j;
@@ -166,15 +139,15 @@ ALWAYS_INLINE void add_rows(const Panel (&panels)[T], const RowGroup *x, float *
         for (int t = 0; t < T; ++t) dots[r][t] = Ints::splat(zero_of(F) ? x[r].start[0] : 0);
         for (int t = 0; t < T; ++t) more[r][t] = Ints::splat(x[r].start[1]);
     }
-    dot_words<R, T>(panels, x, 0, dots);
-    dot_words<R, T>(panels, x, 4, F == DK_INT8H ? more : dots);
+    dot_rows<R, T>(panels, x, 0, dots);
+    dot_rows<R, T>(panels, x, 4, has_halves(F) ? more : dots);
     for (int r = 0; r < R; ++r) {
         const Floats by = Floats::splat(x[r].scale);
         for (int t = 0; t < T; ++t) {
             float *here = sums + (r * T + t) * kTile;
             Floats total = fma(floats(dots[r][t]), mul(panels[t].scale, by), Floats::load(here));
-            if (F == DK_INT8H) total = fma(floats(more[r][t]), mul(panels[t].second, by), total);
-            if (F == DK_INT4Z || F == DK_INT8Z) total = fma(panels[t].second, Floats::splat(x[r].sum), total);
+            if (has_halves(F)) total = fma(floats(more[r][t]), mul(panels[t].second, by), total);
+            if (has_minimum(F)) total = fma(panels[t].second, Floats::splat(x[r].sum), total);
             total.store(here);
         }
     }
@@ -183,12 +156,15 @@ ALWAYS_INLINE void add_rows(const Panel (&panels)[T], const RowGroup *x, float *
 // sums[row][T · 16] += the products of one group of T tiles, `next` bytes apart. Not inlined: compilers would
 // interleave two groups, whose values do not fit the registers.
 template <int32_t F, int T>
-__attribute__((noinline)) void sweep(const uint8_t *values, int64_t next, const RowGroup *x, int64_t rows,
+__attribute__((noinline)) void sweep(const uint8_t *tile, int64_t next, int64_t g, const RowGroup *x, int64_t rows,
                                      float *sums) {
     Panel panels[T];
     for (int t = 0; t < T; ++t) {
-        panels[t] = load_panel<F>(values + t * next);
-        prefetch(values + t * next + kPrefetch, group_bytes(F));
+        const uint8_t *group = tile + t * next + group_offset(F, g);
+        Header header{Floats::splat(0.0f), Floats::splat(0.0f)};
+        if (has_header(F)) header = load_header<F>(tile + t * next, g);
+        panels[t] = load_panel<F>(group, header);
+        prefetch(group + kPrefetch, group_bytes(F));
     }
     int64_t r = 0;
     for (; r + 2 <= rows; r += 2) add_rows<F, 2, T>(panels, x + r, sums + r * T * kTile);
@@ -199,10 +175,9 @@ template <int32_t F, int T>
 void gemm_tiles(const dk_matrix &w, int64_t tile, const RowBlock &x, float *out) {
     alignas(64) float sums[kBlockRows * T * kTile];
     const int64_t next = tile_bytes(F, w.cols);
-    const uint8_t *values = w.data + tile * next;
     std::memset(sums, 0, static_cast<size_t>(x.rows) * T * kTile * sizeof(float));
     for (int64_t g = 0; g < num_groups(w.cols); ++g) {
-        sweep<F, T>(values + g * group_bytes(F), next, x.groups + g * x.rows, x.rows, sums);
+        sweep<F, T>(w.data + tile * next, next, g, x.groups + g * x.rows, x.rows, sums);
     }
     store_block<T * kTile>(w, tile, x, sums, out);
 }
@@ -225,7 +200,11 @@ void gemm_pairs(const dk_matrix &w, int64_t tile, int64_t tiles, const RowBlock 
     }
 DK_SPECIALIZE(DK_INT4)
 DK_SPECIALIZE(DK_INT4Z)
+DK_SPECIALIZE(DK_INT4K)
+DK_SPECIALIZE(DK_INT4H)
+DK_SPECIALIZE(DK_INT5)
+DK_SPECIALIZE(DK_INT5Z)
+DK_SPECIALIZE(DK_INT5K)
+DK_SPECIALIZE(DK_INT6H)
 DK_SPECIALIZE(DK_INT8)
-DK_SPECIALIZE(DK_INT8Z)
-DK_SPECIALIZE(DK_INT8H)
 #undef DK_SPECIALIZE

@@ -1,11 +1,6 @@
 // Products of many activation rows by the kernels for few: eight rows at a time. An instruction set that
 // knows better specializes `prepare` and `gemm`.
 
-void quantize(const Activations &a, int64_t row, int64_t first, int64_t count);
-
-template <int32_t F>
-void tile(const dk_matrix &w, int64_t tile, const Activations &a, int64_t row, int rows, float (*out)[kTile]);
-
 template <int32_t F>
 void prepare(const Activations &a, int64_t row, int rows, RowGroup *, int64_t) {
     if (is_dense(F)) return;

@@ -94,6 +94,21 @@ ALWAYS_INLINE Bytes high_halves(Bytes x) {
     return low_halves({_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)});
 }
 
+template <int K>
+ALWAYS_INLINE Bytes shift_left(Bytes x) {
+    return {_mm256_slli_epi16(x.a, K), _mm256_slli_epi16(x.b, K)};
+}
+template <int K>
+ALWAYS_INLINE Bytes shift_right(Bytes x) {
+    return {_mm256_srli_epi16(x.a, K), _mm256_srli_epi16(x.b, K)};
+}
+// x | (y & M) in every byte.
+template <int M>
+ALWAYS_INLINE Bytes merge(Bytes x, Bytes y) {
+    const __m256i mask = _mm256_set1_epi8(M);
+    return {_mm256_or_si256(x.a, _mm256_and_si256(y.a, mask)), _mm256_or_si256(x.b, _mm256_and_si256(y.b, mask))};
+}
+
 ALWAYS_INLINE __m256i four_columns(const int8_t *q) {
     int32_t four;
     std::memcpy(&four, q, 4);
@@ -121,6 +136,14 @@ ALWAYS_INLINE Ints dot_offset(Ints acc, Bytes w, const int8_t *q) {
 ALWAYS_INLINE Floats load_half(const uint8_t *p) {
     return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))),
             _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p + 16)))};
+}
+ALWAYS_INLINE Floats load_unsigned(const uint8_t *p) {
+    const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
+    return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(x)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(x, 8)))};
+}
+ALWAYS_INLINE Floats load_signed(const uint8_t *p) {
+    const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
+    return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x)), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(x, 8)))};
 }
 ALWAYS_INLINE __m256 eight_bf16(const uint8_t *p) {
     const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
@@ -198,8 +221,8 @@ ALWAYS_INLINE void transpose(Floats (&x)[16]) {
     }
 }
 
-#include "gemm_avx2.inl"
 #include "kernels.inl"
+#include "gemm_avx2.inl"
 
 bool is_supported() {
     __builtin_cpu_init();

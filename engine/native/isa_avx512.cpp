@@ -1,4 +1,4 @@
-// AVX-512 with VNNI: one row of a tile in each of 16 lanes.
+// AVX-512 with VNNI: one row of a tile in each of 16 lanes; and the same with BF16, which attention profits from.
 #if defined(__x86_64__)
 
 #include <immintrin.h>
@@ -67,6 +67,20 @@ ALWAYS_INLINE Bytes high_halves(Bytes a) {
     return {_mm512_and_si512(_mm512_srli_epi16(a.v, 4), _mm512_set1_epi8(15))};
 }
 
+template <int K>
+ALWAYS_INLINE Bytes shift_left(Bytes a) {
+    return {_mm512_slli_epi16(a.v, K)};
+}
+template <int K>
+ALWAYS_INLINE Bytes shift_right(Bytes a) {
+    return {_mm512_srli_epi16(a.v, K)};
+}
+// a | (b & M) in every byte.
+template <int M>
+ALWAYS_INLINE Bytes merge(Bytes a, Bytes b) {
+    return {_mm512_ternarylogic_epi32(a.v, b.v, _mm512_set1_epi8(M), 0xF8)};
+}
+
 ALWAYS_INLINE int32_t word(const int8_t *q) {
     int32_t four;
     std::memcpy(&four, q, 4);
@@ -82,6 +96,12 @@ ALWAYS_INLINE Ints dot_offset(Ints acc, Bytes w, const int8_t *q) { return dot_s
 
 ALWAYS_INLINE Floats load_half(const uint8_t *p) {
     return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)))};
+}
+ALWAYS_INLINE Floats load_unsigned(const uint8_t *p) {
+    return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))))};
+}
+ALWAYS_INLINE Floats load_signed(const uint8_t *p) {
+    return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))))};
 }
 ALWAYS_INLINE Floats load_bf16(const uint8_t *p) {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)));
@@ -140,8 +160,8 @@ ALWAYS_INLINE void transpose(Floats (&x)[16]) {
     }
 }
 
-#include "gemm_avx512.inl"
 #include "kernels.inl"
+#include "gemm_avx512.inl"
 
 bool is_supported() {
     __builtin_cpu_init();
@@ -155,11 +175,39 @@ constexpr Kernels kTable = DK_KERNEL_TABLE("avx512vnni");
 }  // namespace dk::avx512
 
 #if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512bf16"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,avx2,fma,f16c")
+#endif
+
+namespace dk::avx512 {
+
+#include "attend_bf16.inl"
+
+bool has_bf16() { return is_supported() && __builtin_cpu_supports("avx512bf16"); }
+
+// The same kernels, with another attention.
+constexpr Kernels with_bf16(Kernels table) {
+    table.name = "avx512bf16";
+    table.is_supported = has_bf16;
+    table.attend = attend_bf16;
+    return table;
+}
+
+constexpr Kernels kBf16Table = with_bf16(kTable);
+
+}  // namespace dk::avx512
+
+#if defined(__clang__)
+#pragma clang attribute pop
 #pragma clang attribute pop
 #else
+#pragma GCC pop_options
 #pragma GCC pop_options
 #endif
 
 const dk::Kernels dk::kAvx512 = dk::avx512::kTable;
+const dk::Kernels dk::kAvx512Bf16 = dk::avx512::kBf16Table;
 
 #endif

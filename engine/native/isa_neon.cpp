@@ -108,6 +108,23 @@ ALWAYS_INLINE Bytes high_halves(Bytes x) {
     return x;
 }
 
+template <int K>
+ALWAYS_INLINE Bytes shift_left(Bytes x) {
+    for (uint8x16_t &part : x.v) part = vshlq_n_u8(part, K);
+    return x;
+}
+template <int K>
+ALWAYS_INLINE Bytes shift_right(Bytes x) {
+    for (uint8x16_t &part : x.v) part = vshrq_n_u8(part, K);
+    return x;
+}
+// x | (y & M) in every byte.
+template <int M>
+ALWAYS_INLINE Bytes merge(Bytes x, Bytes y) {
+    for (int i = 0; i < 4; ++i) x.v[i] = vorrq_u8(x.v[i], vandq_u8(y.v[i], vdupq_n_u8(M)));
+    return x;
+}
+
 ALWAYS_INLINE int8x16_t four_columns(const int8_t *q) {
     int32_t four;
     std::memcpy(&four, q, 4);
@@ -127,6 +144,18 @@ ALWAYS_INLINE Ints dot_offset(Ints acc, Bytes w, const int8_t *q) {
 
 ALWAYS_INLINE Floats load_half(const uint8_t *p) {
     return each([&](int i) { return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p + 8 * i))); });
+}
+ALWAYS_INLINE Floats load_unsigned(const uint8_t *p) {
+    const uint8x16_t x = vld1q_u8(p);
+    const uint16x8_t low = vmovl_u8(vget_low_u8(x)), high = vmovl_u8(vget_high_u8(x));
+    return {{vcvtq_f32_u32(vmovl_u16(vget_low_u16(low))), vcvtq_f32_u32(vmovl_u16(vget_high_u16(low))),
+             vcvtq_f32_u32(vmovl_u16(vget_low_u16(high))), vcvtq_f32_u32(vmovl_u16(vget_high_u16(high)))}};
+}
+ALWAYS_INLINE Floats load_signed(const uint8_t *p) {
+    const int8x16_t x = vreinterpretq_s8_u8(vld1q_u8(p));
+    const int16x8_t low = vmovl_s8(vget_low_s8(x)), high = vmovl_s8(vget_high_s8(x));
+    return {{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
+             vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
 }
 ALWAYS_INLINE Floats load_bf16(const uint8_t *p) {
     return each([&](int i) {
@@ -191,8 +220,8 @@ ALWAYS_INLINE void transpose(Floats (&x)[16]) {
     for (int i = 0; i < 16; ++i) x[i] = turned[i];
 }
 
-#include "gemm_generic.inl"
 #include "kernels.inl"
+#include "gemm_generic.inl"
 
 bool is_supported() {
 #if defined(__linux__)

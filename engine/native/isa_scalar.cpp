@@ -124,6 +124,27 @@ ALWAYS_INLINE Bytes high_halves(const Bytes &x) {
     return r;
 }
 
+// Bits that leave a byte are lost; the others shift pairs of bytes, whose strays `merge` masks out.
+template <int K>
+ALWAYS_INLINE Bytes shift_left(const Bytes &x) {
+    Bytes r;
+    for (int i = 0; i < 64; ++i) r.v[i] = static_cast<uint8_t>(x.v[i] << K);
+    return r;
+}
+template <int K>
+ALWAYS_INLINE Bytes shift_right(const Bytes &x) {
+    Bytes r;
+    for (int i = 0; i < 64; ++i) r.v[i] = x.v[i] >> K;
+    return r;
+}
+// x | (y & M) in every byte.
+template <int M>
+ALWAYS_INLINE Bytes merge(const Bytes &x, const Bytes &y) {
+    Bytes r;
+    for (int i = 0; i < 64; ++i) r.v[i] = x.v[i] | (y.v[i] & M);
+    return r;
+}
+
 ALWAYS_INLINE Ints dot_small(Ints acc, const Bytes &w, const int8_t *q) {
     for (int lane = 0; lane < 16; ++lane) {
         for (int i = 0; i < 4; ++i) acc.v[lane] += w.v[4 * lane + i] * q[i];
@@ -154,6 +175,12 @@ ALWAYS_INLINE Floats load_half(const uint8_t *p) {
     std::memcpy(h, p, sizeof h);
     return each([&](int i) { return from_half(h[i]); });
 }
+ALWAYS_INLINE Floats load_unsigned(const uint8_t *p) {
+    return each([&](int i) { return static_cast<float>(p[i]); });
+}
+ALWAYS_INLINE Floats load_signed(const uint8_t *p) {
+    return each([&](int i) { return static_cast<float>(static_cast<int8_t>(p[i])); });
+}
 ALWAYS_INLINE Floats load_bf16(const uint8_t *p) {
     uint16_t h[16];
     std::memcpy(h, p, sizeof h);
@@ -177,8 +204,8 @@ ALWAYS_INLINE int32_t store_rounded(const Floats &x, int8_t *out) {
     return total;
 }
 
-#include "gemm_generic.inl"
 #include "kernels.inl"
+#include "gemm_generic.inl"
 
 bool is_supported() { return true; }
 

@@ -17,7 +17,7 @@ struct Activations {
     float *scale;    // [rows][groups]
     float *sum;      // [rows][groups]: scale · Σ q of the group
     int32_t *half;   // [rows][2 · groups]: Σ q of each 16 columns
-    int32_t *offset; // [rows][groups]: −8 Σ q, what 4-bit values owe for being stored with 8 added
+    int32_t *offset; // [rows][groups]: −8 Σ q, what values owe for being stored with 8 added
     int64_t cols;
 
     static int64_t bytes(int64_t rows, int64_t cols);
@@ -29,7 +29,7 @@ struct RowGroup {
     int8_t q[kGroup];
     float scale;
     float sum;         // scale · Σ q
-    int32_t start[2];  // −zero · Σ q, `zero` being what the format adds to its values; DK_INT8H: of each half
+    int32_t start[2];  // −zero_of(format) · Σ q; with a scale for each half of the group, of each half
 };
 
 // Consecutive rows of activations, at most kBlockRows, and the same group by group, to be read in one stream.
@@ -94,6 +94,7 @@ extern const Kernels kScalar;
 #if defined(__x86_64__) || defined(_M_X64)
 extern const Kernels kAvx2;
 extern const Kernels kAvx512;
+extern const Kernels kAvx512Bf16;
 #elif defined(__aarch64__)
 extern const Kernels kNeon;
 #endif

@@ -60,77 +60,131 @@ void silu_mul(const float *gate, const float *up, int64_t count, float *out) {
 
 // ---- products of 1 to 8 rows with a tile ----
 
-// One group of 4-bit values against 32 activations.
-ALWAYS_INLINE Ints dot_4bit(const Bytes (&low)[4], const Bytes (&high)[4], const int8_t *q, Ints acc) {
-    for (int j = 0; j < 4; ++j) acc = dot_small(acc, low[j], q + 4 * j);
-    for (int j = 0; j < 4; ++j) acc = dot_small(acc, high[j], q + 16 + 4 * j);
+// What a block of 8 groups shares.
+struct Header {
+    Floats d, e;
+};
+
+// One group of a tile: its values in words 0..7 (columns 4j..4j+3), and the scales of all 32 columns, or of the
+// first 16 in `scale` and of the others in `second`; `second` is else what the minimum adds.
+struct Panel {
+    Bytes words[8];
+    Floats scale, second;
+};
+
+template <int32_t F>
+ALWAYS_INLINE Header load_header(const uint8_t *tile, int64_t group) {
+    const uint8_t *header = tile + header_offset(F, group);
+    Header h{load_half(header), Floats::splat(0.0f)};
+    if (has_minimum(F)) h.e = load_half(header + 2 * kTile);
+    return h;
+}
+
+template <int J>
+ALWAYS_INLINE void add_fifth_bits(Panel &p, Bytes plane) {
+    p.words[J] = merge<0x10>(p.words[J], shift_left<4 - J>(plane));
+    if constexpr (J == 0) {
+        p.words[4] = merge<0x10>(p.words[4], plane);
+    } else {
+        p.words[4 + J] = merge<0x10>(p.words[4 + J], shift_right<J>(plane));
+    }
+}
+
+ALWAYS_INLINE void add_two_bits(Bytes *words, Bytes plane) {
+    words[0] = merge<0x30>(words[0], shift_left<4>(plane));
+    words[1] = merge<0x30>(words[1], shift_left<2>(plane));
+    words[2] = merge<0x30>(words[2], plane);
+    words[3] = merge<0x30>(words[3], shift_right<2>(plane));
+}
+
+template <int32_t F>
+ALWAYS_INLINE void load_values(const uint8_t *values, Panel &p) {
+    if constexpr (F == DK_INT8) {
+        for (int j = 0; j < 8; ++j) p.words[j] = Bytes::load(values + 64 * j);
+        return;
+    }
+    for (int j = 0; j < 4; ++j) {
+        const Bytes both = Bytes::load(values + 64 * j);
+        p.words[j] = low_halves(both);
+        p.words[j + 4] = high_halves(both);
+    }
+    if constexpr (extra_bits(F) == 1) {
+        const Bytes plane = Bytes::load(values + 256);
+        add_fifth_bits<0>(p, plane);
+        add_fifth_bits<1>(p, plane);
+        add_fifth_bits<2>(p, plane);
+        add_fifth_bits<3>(p, plane);
+    } else if constexpr (extra_bits(F) == 2) {
+        add_two_bits(p.words, Bytes::load(values + 256));
+        add_two_bits(p.words + 4, Bytes::load(values + 320));
+    }
+}
+
+template <int32_t F>
+ALWAYS_INLINE void load_scales(const uint8_t *scales, const Header &h, Panel &p) {
+    if constexpr (has_halves(F)) {
+        p.scale = mul(h.d, load_signed(scales));
+        p.second = mul(h.d, load_signed(scales + kTile));
+    } else if constexpr (has_header(F)) {
+        p.scale = mul(h.d, load_unsigned(scales));
+        p.second = sub(Floats::splat(0.0f), mul(h.e, load_unsigned(scales + kTile)));
+    } else {
+        p.scale = load_half(scales);
+        p.second = has_minimum(F) ? load_half(scales + 2 * kTile) : p.scale;
+    }
+}
+
+template <int32_t F>
+ALWAYS_INLINE Panel load_panel(const uint8_t *group, const Header &h) {
+    Panel p;
+    load_values<F>(group, p);
+    load_scales<F>(group + value_bytes(F), h, p);
+    return p;
+}
+
+// acc + the words first .. first + 3 times their activations.
+template <int32_t F>
+ALWAYS_INLINE Ints dot_words(Ints acc, const Panel &p, const int8_t *q, int first) {
+    for (int j = first; j < first + 4; ++j) {
+        acc = F == DK_INT8 ? dot_offset(acc, p.words[j], q + 4 * j) : dot_small(acc, p.words[j], q + 4 * j);
+    }
     return acc;
 }
 
-template <int32_t F, int R>
-void tile_4bit(const uint8_t *tile, const Activations &a, int64_t row, float (*out)[kTile]) {
-    const int64_t groups = a.cols / kGroup;
-    Floats total[R];
-    for (int r = 0; r < R; ++r) total[r] = Floats::splat(0.0f);
-    for (int64_t g = 0; g < groups; ++g) {
-        const uint8_t *values = tile + g * group_bytes(F), *scales = values + value_bytes(F);
-        prefetch(values + kPrefetch, group_bytes(F));
-        Bytes low[4], high[4];
-        for (int j = 0; j < 4; ++j) {
-            const Bytes both = Bytes::load(values + 64 * j);
-            low[j] = low_halves(both);
-            high[j] = high_halves(both);
-        }
-        const Floats d = load_half(scales);
-        for (int r = 0; r < R; ++r) {
-            const int64_t at = (row + r) * groups + g;
-            const int8_t *q = a.q + at * kGroup;
-            const Ints dots = dot_4bit(low, high, q, Ints::splat(F == DK_INT4 ? a.offset[at] : 0));
-            total[r] = fma(floats(dots), mul(d, Floats::splat(a.scale[at])), total[r]);
-            if (F == DK_INT4Z) {
-                const Floats m = load_half(scales + 2 * kTile);
-                total[r] = fma(m, Floats::splat(a.sum[at]), total[r]);
-            }
-        }
+// What the sum of a group starts from: its activations times what was added to the values.
+template <int32_t F>
+ALWAYS_INLINE Ints start_of(const int32_t *offset) {
+    constexpr int32_t zero = F == DK_INT8 ? kOffset : zero_of(F);
+    return zero ? Ints::splat(zero / 8 * *offset) : Ints::splat(0);  // zero is a multiple of 8 or none
+}
+
+template <int32_t F>
+ALWAYS_INLINE Floats add_group(const Panel &p, const Activations &a, int64_t at, Floats total) {
+    const int8_t *q = a.q + at * kGroup;
+    const Floats by = Floats::splat(a.scale[at]);
+    if constexpr (has_halves(F)) {
+        const Ints first = dot_words<F>(Ints::splat(-zero_of(F) * a.half[2 * at]), p, q, 0);
+        const Ints second = dot_words<F>(Ints::splat(-zero_of(F) * a.half[2 * at + 1]), p, q, 4);
+        total = fma(floats(first), mul(p.scale, by), total);
+        return fma(floats(second), mul(p.second, by), total);
     }
-    for (int r = 0; r < R; ++r) total[r].store(out[r]);
+    const Ints dots = dot_words<F>(dot_words<F>(start_of<F>(a.offset + at), p, q, 0), p, q, 4);
+    total = fma(floats(dots), mul(p.scale, by), total);
+    return has_minimum(F) ? fma(p.second, Floats::splat(a.sum[at]), total) : total;
 }
 
 template <int32_t F, int R>
-void tile_8bit(const uint8_t *tile, const Activations &a, int64_t row, float (*out)[kTile]) {
+void tile_quantized(const uint8_t *tile, const Activations &a, int64_t row, float (*out)[kTile]) {
     const int64_t groups = a.cols / kGroup;
     Floats total[R];
     for (int r = 0; r < R; ++r) total[r] = Floats::splat(0.0f);
+    Header header{Floats::splat(0.0f), Floats::splat(0.0f)};
     for (int64_t g = 0; g < groups; ++g) {
-        const uint8_t *values = tile + g * group_bytes(F), *scales = values + value_bytes(F);
-        prefetch(values + kPrefetch, group_bytes(F));
-        Bytes words[8];
-        for (int j = 0; j < 8; ++j) words[j] = Bytes::load(values + 64 * j);
-        const Floats d = load_half(scales);
-        for (int r = 0; r < R; ++r) {
-            const int64_t at = (row + r) * groups + g;
-            const int8_t *q = a.q + at * kGroup;
-            const Floats by = Floats::splat(a.scale[at]);
-            if (F == DK_INT8H) {
-                Ints first = Ints::splat(-kOffset * a.half[2 * at]);
-                Ints second = Ints::splat(-kOffset * a.half[2 * at + 1]);
-                for (int j = 0; j < 4; ++j) first = dot_offset(first, words[j], q + 4 * j);
-                for (int j = 4; j < 8; ++j) second = dot_offset(second, words[j], q + 4 * j);
-                const Floats e = load_half(scales + 2 * kTile);
-                total[r] = fma(floats(first), mul(d, by), total[r]);
-                total[r] = fma(floats(second), mul(e, by), total[r]);
-            } else if (F == DK_INT8) {
-                Ints dots = Ints::splat(kOffset / 8 * a.offset[at]);
-                for (int j = 0; j < 8; ++j) dots = dot_offset(dots, words[j], q + 4 * j);
-                total[r] = fma(floats(dots), mul(d, by), total[r]);
-            } else {
-                Ints dots = Ints::splat(0);
-                for (int j = 0; j < 8; ++j) dots = dot_small(dots, words[j], q + 4 * j);
-                const Floats m = load_half(scales + 2 * kTile);
-                total[r] = fma(floats(dots), mul(d, by), total[r]);
-                total[r] = fma(m, Floats::splat(a.sum[at]), total[r]);
-            }
-        }
+        const uint8_t *group = tile + group_offset(F, g);
+        prefetch(group + kPrefetch, group_bytes(F));
+        if (has_header(F) && g % kBlockGroups == 0) header = load_header<F>(tile, g);
+        const Panel p = load_panel<F>(group, header);
+        for (int r = 0; r < R; ++r) total[r] = add_group<F>(p, a, (row + r) * groups + g, total[r]);
     }
     for (int r = 0; r < R; ++r) total[r].store(out[r]);
 }
@@ -176,10 +230,8 @@ void tile_rows(const dk_matrix &m, int64_t tile, const Activations &a, int64_t r
     const uint8_t *data = m.data + tile * tile_bytes(F, m.cols);
     if constexpr (is_dense(F)) {
         tile_dense<F, R>(m, tile, a, row, out);
-    } else if constexpr (is_4bit(F)) {
-        tile_4bit<F, R>(data, a, row, out);
     } else {
-        tile_8bit<F, R>(data, a, row, out);
+        tile_quantized<F, R>(data, a, row, out);
     }
 }
 
@@ -399,26 +451,45 @@ inline float half_at(const uint8_t *scales, int64_t lane) {
     return out[0];
 }
 
+// The stored value of column `c` of a group in a lane.
+inline int stored_at(int32_t f, const uint8_t *values, int64_t lane, int64_t c) {
+    if (f == DK_INT8) return values[c / 4 * 64 + 4 * lane + c % 4];
+    const int64_t word = c % 16 / 4, byte = 4 * lane + c % 4;
+    const bool is_high = c >= 16;
+    const int low = is_high ? values[word * 64 + byte] >> 4 : values[word * 64 + byte] & 15;
+    if (extra_bits(f) == 1) return low | (values[256 + byte] >> (word + 4 * is_high) & 1) << 4;
+    if (extra_bits(f) == 2) return low | (values[256 + 64 * is_high + byte] >> 2 * word & 3) << 4;
+    return low;
+}
+
+// Scale of the first and of the second 16 columns of a group in a lane, and what is added to all of them.
+struct GroupScales {
+    float first, second, minimum;
+};
+
+inline GroupScales scales_at(int32_t f, const uint8_t *header, const uint8_t *scales, int64_t lane) {
+    if (has_halves(f)) {
+        const float d = half_at(header, lane);
+        const auto signed_at = [&](int64_t i) { return static_cast<float>(static_cast<int8_t>(scales[i])); };
+        return {d * signed_at(lane), d * signed_at(kTile + lane), 0.0f};
+    }
+    if (has_header(f)) {
+        const float d = half_at(header, lane) * scales[lane];
+        return {d, d, -half_at(header + 2 * kTile, lane) * scales[kTile + lane]};
+    }
+    const float d = half_at(scales, lane);
+    return {d, d, has_minimum(f) ? half_at(scales + 2 * kTile, lane) : 0.0f};
+}
+
 inline void row_quantized(const dk_matrix &m, int64_t row, float *out) {
     const int32_t f = m.format;
     const uint8_t *tile = m.data + row / kTile * tile_bytes(f, m.cols);
-    const int64_t groups = m.cols / kGroup, lane = row % kTile;
-    for (int64_t g = 0; g < groups; ++g) {
-        const uint8_t *values = tile + g * group_bytes(f), *scales = values + value_bytes(f);
-        const float d = half_at(scales, lane);
-        const float second = has_two_scales(f) ? half_at(scales + 2 * kTile, lane) : 0.0f;
+    for (int64_t g = 0; g < m.cols / kGroup; ++g) {
+        const uint8_t *values = tile + group_offset(f, g);
+        const GroupScales s = scales_at(f, tile + header_offset(f, g), values + value_bytes(f), row % kTile);
         for (int64_t c = 0; c < kGroup; ++c) {
-            float w;
-            if (is_4bit(f)) {
-                const uint8_t both = values[c % 16 / 4 * 64 + 4 * lane + c % 4];
-                const int q = c < 16 ? both & 15 : both >> 4;
-                w = f == DK_INT4 ? d * static_cast<float>(q - 8) : d * static_cast<float>(q) + second;
-            } else {
-                const int q = values[c / 4 * 64 + 4 * lane + c % 4];
-                w = f == DK_INT8Z ? d * static_cast<float>(q) + second
-                                  : (f == DK_INT8H && c >= 16 ? second : d) * static_cast<float>(q - 128);
-            }
-            out[g * kGroup + c] = w;
+            const int q = stored_at(f, values, row % kTile, c) - zero_of(f);
+            out[g * kGroup + c] = (c < 16 ? s.first : s.second) * static_cast<float>(q) + s.minimum;
         }
     }
 }
@@ -433,7 +504,8 @@ void row(const dk_matrix &m, int64_t at, float *out) {
 }
 
 #define DK_FOR_FORMATS(F)                                                                                     \
-    {F<DK_F32>, F<DK_BF16>, F<DK_INT4>, F<DK_INT4Z>, F<DK_INT8>, F<DK_INT8Z>, F<DK_INT8H>}
+    {F<DK_F32>,  F<DK_BF16>,  F<DK_INT4>,  F<DK_INT4Z>, F<DK_INT4K>, F<DK_INT4H>,                             \
+     F<DK_INT5>, F<DK_INT5Z>, F<DK_INT5K>, F<DK_INT6H>, F<DK_INT8>}
 
 #define DK_KERNEL_TABLE(NAME)                                                                                 \
     {                                                                                                         \

@@ -14,9 +14,9 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-ABI_VERSION = 1  # DK_ABI_VERSION of decodeck.h
+ABI_VERSION = 2  # DK_ABI_VERSION of decodeck.h
 VARIABLE = "DECODECK_NATIVE"  # off, auto, or an instruction set by name: for tests and trouble-shooting
-INSTRUCTION_SETS = ("avx512vnni", "avx2", "neon", "scalar")
+INSTRUCTION_SETS = ("avx512bf16", "avx512vnni", "avx2", "neon", "scalar")
 _LOSS = "decoding runs on torch's own kernels and is slower."
 
 
@@ -27,9 +27,13 @@ class Format(IntEnum):
     BF16 = 1
     INT4 = 2
     INT4Z = 3
-    INT8 = 4
-    INT8Z = 5
-    INT8H = 6
+    INT4K = 4
+    INT4H = 5
+    INT5 = 6
+    INT5Z = 7
+    INT5K = 8
+    INT6H = 9
+    INT8 = 10
 
 
 class Matrix(ctypes.Structure):

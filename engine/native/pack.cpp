@@ -10,45 +10,29 @@ namespace {
 
 constexpr int64_t kTaskBytes = 256 << 10;  // of source: small enough to share evenly, large enough to find
 
-void put_halves(const uint16_t (&halves)[kTile], uint8_t *out) { std::memcpy(out, halves, sizeof halves); }
+// What missing rows of the last tile are made of: their scales are zero.
+constexpr uint8_t kNothing[256] = {};
 
-void put_halves(const float (&scales)[kTile], uint8_t *out) {
-    uint16_t halves[kTile];
-    for (int row = 0; row < kTile; ++row) halves[row] = to_half(scales[row]);
-    put_halves(halves, out);
-}
-
-// Word j of a group: bytes 4j .. 4j + 3 of each of the 16 rows.
-template <int32_t format, class Scale>
-void lay_out(const Group<Scale> &group, uint8_t *values, uint8_t *scales) {
-    constexpr int words = static_cast<int>(value_bytes(format) / (4 * kTile));
-    for (int word = 0; word < words; ++word) {
-        for (int row = 0; row < kTile; ++row) {
-            std::memcpy(values + 4 * (kTile * word + row), group.values[row] + 4 * word, 4);
-        }
-    }
-    put_halves(group.scale, scales);
-    if constexpr (has_two_scales(format)) put_halves(group.second, scales + 2 * kTile);
-}
-
-// One tile from `rows` (1..16) rows of blocks; missing rows are zero.
+// One tile from `rows` (1..16) rows of blocks.
 template <class Block>
 void pack_tile(const uint8_t *source, int rows, int64_t cols, uint8_t *tile) {
-    constexpr int groups = Block::kColumns / kGroup;
     constexpr int32_t format = Block::kFormat;
-    const int64_t row_bytes = cols / Block::kColumns * Block::kBytes;
-    typename Block::Unpacked unpacked[groups];
-    if (rows < kTile) std::memset(unpacked, 0, sizeof unpacked);
-    for (int64_t first = 0; first < num_groups(cols); first += groups) {
-        for (int row = 0; row < rows; ++row) {
-            Block::unpack(source + row * row_bytes + first / groups * Block::kBytes, unpacked, row);
-        }
-        for (int64_t g = 0; g < groups; ++g) {
-            uint8_t *values = tile + (first + g) * group_bytes(format);
-            lay_out<format>(unpacked[g], values, values + value_bytes(format));
-        }
+    static_assert(Block::kBytes <= sizeof kNothing);
+    constexpr int64_t bytes = has_header(format) ? block_bytes(format) : group_bytes(format);
+    const int64_t blocks = cols / Block::kColumns;
+    Blocks at;
+    for (int row = 0; row < kTile; ++row) {
+        at.row[row] = row < rows ? source + row * blocks * Block::kBytes : kNothing;
     }
-    const int64_t used = num_groups(cols) * group_bytes(format);
+    for (int64_t block = 0; block < blocks; ++block) {
+        const Target<format> target{tile + block * bytes};
+        for (int quarter = 0; quarter < 4; ++quarter) {
+            Block::values(Four(at, 4 * quarter, 1), {target, quarter});
+        }
+        Block::scales(at, target);
+        for (int row = 0; row < rows; ++row) at.row[row] += Block::kBytes;
+    }
+    const int64_t used = blocks * bytes;
     std::memset(tile + used, 0, static_cast<size_t>(tile_bytes(format, cols) - used));
 }
 
@@ -60,8 +44,9 @@ void pack_rows(const uint8_t *source, int64_t count, int64_t cols, uint8_t *data
     in_parallel(threads, [&](Worker &worker) {
         worker.phase((tiles + per_task - 1) / per_task, [&](int64_t task) {
             for (int64_t tile = task * per_task; tile < tiles && tile < (task + 1) * per_task; ++tile) {
-                const int64_t rows = count - tile * kTile < kTile ? count - tile * kTile : kTile;
-                pack_tile<Block>(source + tile * source_tile, static_cast<int>(rows), cols, data + tile * stride);
+                const int64_t left = count - tile * kTile;
+                const int rows = static_cast<int>(left < kTile ? left : kTile);
+                pack_tile<Block>(source + tile * source_tile, rows, cols, data + tile * stride);
             }
         });
     });

@@ -1,229 +1,255 @@
-// How the blocks of GGUF files become groups of 32 columns of a held format. Layouts: ggml's ggml-common.h;
-// d is a block's half-float scale, m its minimum. Knows nothing of tiles.
+// How the blocks of GGUF files become groups of held formats: values and scales as they are, in other places.
+// Layouts: ggml's ggml-common.h; d is a block's half-float scale, m its minimum. Each type has `values`, for
+// four neighbouring rows, and `scales`, for all 16 of a tile.
 #pragma once
 
 #include "layout.h"
-#include "pack_half.inl"
+#include "pack_words.inl"
 
 namespace dk {
 
-// A group of 32 columns of 16 rows before it is laid out. With 4 bits a row has 16 bytes: in byte i, column
-// i in the low half and column 16 + i in the high one. `Scale` is half floats as the file has them, or
-// floats where the file has them as products; those are rounded 16 at a time when they are laid out.
-template <class Scale>
-struct Group {
-    alignas(64) uint8_t values[kTile][kGroup];
-    alignas(64) Scale scale[kTile];
-    Scale second[kTile];  // minima, or the scales of columns 16..31
+// Where the columns of a block go in a tile: one group, or 8 of them behind their header.
+template <int32_t format>
+struct Target {
+    uint8_t *header;
+
+    uint8_t *group(int g) const { return header + header_bytes(format) + g * group_bytes(format); }
+    uint8_t *scales(int g) const { return group(g) + value_bytes(format); }
 };
 
-using Exact = Group<uint16_t>;
-using Product = Group<float>;
+// The part of it that four neighbouring rows have: a quarter of each word.
+template <int32_t format>
+struct Quarter {
+    Target<format> target;
+    int quarter;
 
-inline uint16_t half_at(const uint8_t *bytes) {
-    uint16_t half;
-    std::memcpy(&half, bytes, sizeof half);
-    return half;
+    void put(int g, int word, Lanes lanes) const {
+        std::memcpy(target.group(g) + 4 * kTile * word + 16 * quarter, &lanes, sizeof lanes);
+    }
+    void put(int g, int first_word, const Lanes (&words)[4]) const {
+        for (int j = 0; j < 4; ++j) put(g, first_word + j, words[j]);
+    }
+};
+
+// The half float at `offset` of each block.
+inline void put_halves(const Blocks &blocks, int offset, uint8_t *out) {
+    for (int row = 0; row < kTile; ++row) std::memcpy(out + 2 * row, blocks.row[row] + offset, 2);
 }
 
-// Eight columns at a time, a byte each. Whatever is shifted out of a byte is masked away.
-using Eight = uint64_t;
+inline void put_scales(Lanes scales, uint8_t *out) { std::memcpy(out, &scales, sizeof scales); }
 
-constexpr Eight all(uint8_t byte) { return byte * 0x0101010101010101u; }
-
-inline Eight eight_at(const uint8_t *bytes) {
-    Eight eight;
-    std::memcpy(&eight, bytes, sizeof eight);
-    return eight;
+// 16 bytes of nibbles in the order of a tile: column i in the low half of byte i, 16 + i in the high one.
+template <int32_t format>
+void nibbles(const Four &four, int offset, Quarter<format> out) {
+    Lanes words[4];
+    load_words(four, offset, words);
+    out.put(0, 0, words);
 }
 
-inline void put(uint8_t *bytes, Eight eight) { std::memcpy(bytes, &eight, sizeof eight); }
+// The fifth bits of columns 0..31, in four bytes.
+template <int32_t format>
+void fifth_bits(const Four &four, int offset, Quarter<format> out) {
+    out.put(0, 4, spread_nibbles(load_word(four, offset)));
+}
 
-// Eight bits as eight bytes of 0 or 1, the lowest bit first in memory.
-inline Eight spread(uint8_t bits) {
-    const Eight each = all(bits) & 0x8040201008040201u;  // byte i keeps bit i
-    return (each + all(127)) >> 7 & all(1);
+// 32 bytes: byte i of `low` gets the low halves of bytes i and 16 + i, byte i of `high` the high ones.
+inline void load_sorted(const Four &four, int offset, Lanes (&low)[4], Lanes (&high)[4]) {
+    load_words(four, offset, low);
+    load_words(four, offset + 16, high);
+    for (int j = 0; j < 4; ++j) sort<4>(low[j], high[j]);
+}
+
+// 32 bytes whose low halves are one group and whose high halves are another.
+template <int32_t format>
+void two_groups(const Four &four, int offset, int low, int high, Quarter<format> out) {
+    Lanes words[2][4];
+    load_sorted(four, offset, words[0], words[1]);
+    out.put(low, 0, words[0]);
+    out.put(high, 0, words[1]);
 }
 
 // w = d (q − 8): half d, 16 bytes of nibbles
 struct Q4_0 {
-    using Unpacked = Exact;
     static constexpr int32_t kType = 2, kFormat = DK_INT4;
     static constexpr int kColumns = 32, kBytes = 18;
 
-    static void unpack(const uint8_t *block, Exact *group, int row) {
-        group->scale[row] = half_at(block);
-        std::memcpy(group->values[row], block + 2, 16);
-    }
+    static void values(const Four &four, Quarter<kFormat> out) { nibbles(four, 2, out); }
+    static void scales(const Blocks &blocks, Target<kFormat> out) { put_halves(blocks, 0, out.scales(0)); }
 };
 
 // w = d q + m: half d, half m, 16 bytes of nibbles
 struct Q4_1 {
-    using Unpacked = Exact;
     static constexpr int32_t kType = 3, kFormat = DK_INT4Z;
     static constexpr int kColumns = 32, kBytes = 20;
 
-    static void unpack(const uint8_t *block, Exact *group, int row) {
-        group->scale[row] = half_at(block);
-        group->second[row] = half_at(block + 2);
-        std::memcpy(group->values[row], block + 4, 16);
+    static void values(const Four &four, Quarter<kFormat> out) { nibbles(four, 4, out); }
+    static void scales(const Blocks &blocks, Target<kFormat> out) {
+        put_halves(blocks, 0, out.scales(0));
+        put_halves(blocks, 2, out.scales(0) + 2 * kTile);
     }
 };
 
-// Nibbles with a fifth bit each, plus `added`.
-inline void five_bits(const uint8_t *fifth, const uint8_t *nibbles, uint8_t added, uint8_t *values) {
-    for (int i = 0; i < 16; i += 8) {
-        const Eight both = eight_at(nibbles + i);
-        put(values + i, ((both & all(15)) | spread(fifth[i / 8]) << 4) + all(added));
-        put(values + 16 + i, ((both >> 4 & all(15)) | spread(fifth[2 + i / 8]) << 4) + all(added));
-    }
-}
-
 // w = d (q − 16): half d, 4 bytes of fifth bits, 16 bytes of nibbles
 struct Q5_0 {
-    using Unpacked = Exact;
-    static constexpr int32_t kType = 6, kFormat = DK_INT8;
+    static constexpr int32_t kType = 6, kFormat = DK_INT5;
     static constexpr int kColumns = 32, kBytes = 22;
 
-    static void unpack(const uint8_t *block, Exact *group, int row) {
-        group->scale[row] = half_at(block);
-        five_bits(block + 2, block + 6, 128 - 16, group->values[row]);
+    static void values(const Four &four, Quarter<kFormat> out) {
+        fifth_bits(four, 2, out);
+        nibbles(four, 6, out);
     }
+    static void scales(const Blocks &blocks, Target<kFormat> out) { put_halves(blocks, 0, out.scales(0)); }
 };
 
 // w = d q + m: half d, half m, 4 bytes of fifth bits, 16 bytes of nibbles
 struct Q5_1 {
-    using Unpacked = Exact;
-    static constexpr int32_t kType = 7, kFormat = DK_INT8Z;
+    static constexpr int32_t kType = 7, kFormat = DK_INT5Z;
     static constexpr int kColumns = 32, kBytes = 24;
 
-    static void unpack(const uint8_t *block, Exact *group, int row) {
-        group->scale[row] = half_at(block);
-        group->second[row] = half_at(block + 2);
-        five_bits(block + 4, block + 8, 0, group->values[row]);
+    static void values(const Four &four, Quarter<kFormat> out) {
+        fifth_bits(four, 4, out);
+        nibbles(four, 8, out);
+    }
+    static void scales(const Blocks &blocks, Target<kFormat> out) {
+        put_halves(blocks, 0, out.scales(0));
+        put_halves(blocks, 2, out.scales(0) + 2 * kTile);
     }
 };
 
 // w = d q: half d, 32 signed bytes
 struct Q8_0 {
-    using Unpacked = Exact;
     static constexpr int32_t kType = 8, kFormat = DK_INT8;
     static constexpr int kColumns = 32, kBytes = 34;
 
-    static void unpack(const uint8_t *block, Exact *group, int row) {
-        group->scale[row] = half_at(block);
-        for (int i = 0; i < 32; i += 8) put(group->values[row] + i, eight_at(block + 2 + i) ^ all(128));
+    static void values(const Four &four, Quarter<kFormat> out) {
+        for (int half = 0; half < 2; ++half) {
+            Lanes words[4];
+            load_words(four, 2 + 16 * half, words);
+            for (Lanes &word : words) word ^= 0x80808080;
+            out.put(0, 4 * half, words);
+        }
     }
+    static void scales(const Blocks &blocks, Target<kFormat> out) { put_halves(blocks, 0, out.scales(0)); }
 };
 
-// w = d s (q − 4): 32 bytes of third bits, 64 bytes of two bits, 16 scales s − 32 of 6 bits, half d
+// A signed byte for each 16 columns. words[i][r]: bytes 4i .. 4i + 3 of rows r, 4 + r, 8 + r and 12 + r.
+template <int32_t format>
+void put_signed(Lanes (&words)[4][4], Target<format> out) {
+    for (int i = 0; i < 4; ++i) {
+        transpose<8>(words[i]);
+        for (int k = 0; k < 4; ++k) put_scales(words[i][k], out.scales(2 * i + k / 2) + k % 2 * kTile);
+    }
+}
+
+// w = d s (q − 4): 32 bytes of third bits, 64 bytes of two bits, 16 scales s + 32 of 6 bits, half d
 struct Q3_K {
-    using Unpacked = Product;
-    static constexpr int32_t kType = 11, kFormat = DK_INT8H;
+    static constexpr int32_t kType = 11, kFormat = DK_INT4H;
     static constexpr int kColumns = 256, kBytes = 110;
 
-    static void unpack(const uint8_t *block, Product *groups, int row) {
-        const uint8_t *third = block, *pairs = block + 32;
-        for (int g = 0; g < 8; ++g) {
-            const uint8_t *run = pairs + g / 4 * 32;
-            uint8_t *values = groups[g].values[row];
-            const int shift = g % 4 * 2;
-            for (int i = 0; i < 32; i += 8) {
-                const Eight q = (eight_at(run + i) >> shift & all(3)) | (eight_at(third + i) >> g & all(1)) << 2;
-                put(values + i, q + all(128 - 4));
+    static void values(const Four &four, Quarter<kFormat> out) {
+        Lanes third[2][4], two[2][4];  // bits of four groups each, and of two
+        load_sorted(four, 0, third[0], third[1]);
+        for (int run = 0; run < 2; ++run) {
+            load_sorted(four, 32 + 32 * run, two[0], two[1]);
+            for (int pair = 0; pair < 2; ++pair) {
+                for (int j = 0; j < 4; ++j) {
+                    const Lanes top = pair ? third[run][j] : third[run][j] << 2, low = two[pair][j];
+                    const int g = 4 * run + 2 * pair;
+                    out.put(g, j, (low & 0x33333333) | (top & 0x44444444));
+                    out.put(g + 1, j, (low >> 2 & 0x33333333) | (top >> 1 & 0x44444444));
+                }
             }
         }
-        unpack_scales(block + 96, from_half(half_at(block + 108)), groups, row);
     }
 
-    // Low four bits in halves of the first 8 bytes, two more bits in quarters of the last 4.
-    static void unpack_scales(const uint8_t *packed, float d, Product *groups, int row) {
-        for (int i = 0; i < 16; ++i) {
-            const int low = i < 8 ? packed[i] & 15 : packed[i - 8] >> 4;
-            const int high = packed[8 + i % 4] >> i / 4 * 2 & 3;
-            const float scale = d * static_cast<float>((low | high << 4) - 32);
-            (i % 2 ? groups[i / 2].second : groups[i / 2].scale)[row] = scale;
+    // Low four bits in halves of 8 bytes, two more bits in quarters of the next 4.
+    static void scales(const Blocks &blocks, Target<kFormat> out) {
+        Lanes words[4][4];
+        for (int r = 0; r < 4; ++r) {
+            const Four four(blocks, r, 4);
+            const Lanes a = load_word(four, 96), b = load_word(four, 100), top = load_word(four, 104);
+            const Lanes low[] = {a & 0x0f0f0f0f, b & 0x0f0f0f0f, a >> 4 & 0x0f0f0f0f, b >> 4 & 0x0f0f0f0f};
+            for (int i = 0; i < 4; ++i) {
+                words[i][r] = subtract_32(low[i] | (top >> 2 * i & 0x03030303) << 4);
+            }
         }
+        put_halves(blocks, 108, out.header);
+        put_signed(words, out);
     }
 };
 
-// Eight scales and minima of 6 bits in 12 bytes, as Q4_K and Q5_K keep them, times d and d_min.
-inline void scales_and_minima(const uint8_t *block, Product *groups, int row) {
-    const float d = from_half(half_at(block)), d_min = from_half(half_at(block + 2));
-    const uint8_t *first = block + 4, *second = block + 8, *third = block + 12;
+// d, d_min, and eight scales and minima of 6 bits in 12 bytes, as Q4_K and Q5_K keep them.
+template <int32_t format>
+void scales_and_minima(const Blocks &blocks, Target<format> out) {
+    Lanes words[4][4];  // [scales of groups 0..3 and 4..7, then minima][as in put_signed]
+    for (int r = 0; r < 4; ++r) {
+        Lanes head[4];
+        load_words(Four(blocks, r, 4), 0, head);
+        words[0][r] = head[1] & 0x3f3f3f3f;
+        words[1][r] = (head[3] & 0x0f0f0f0f) | (head[1] >> 2 & 0x30303030);
+        words[2][r] = head[2] & 0x3f3f3f3f;
+        words[3][r] = (head[3] >> 4 & 0x0f0f0f0f) | (head[2] >> 2 & 0x30303030);
+    }
+    put_halves(blocks, 0, out.header);
+    put_halves(blocks, 2, out.header + 2 * kTile);
     for (int i = 0; i < 4; ++i) {
-        groups[i].scale[row] = d * static_cast<float>(first[i] & 63);
-        groups[i].second[row] = -(d_min * static_cast<float>(second[i] & 63));
-        groups[4 + i].scale[row] = d * static_cast<float>((third[i] & 15) | first[i] >> 6 << 4);
-        groups[4 + i].second[row] = -(d_min * static_cast<float>(third[i] >> 4 | second[i] >> 6 << 4));
+        transpose<8>(words[i]);
+        for (int k = 0; k < 4; ++k) put_scales(words[i][k], out.scales(i % 2 * 4 + k) + i / 2 * kTile);
     }
 }
 
 // w = d s q − d_min m: half d, half d_min, 12 bytes of s and m, 128 bytes of nibbles: in each run of 32, low
 // halves are one group and high ones the next
 struct Q4_K {
-    using Unpacked = Product;
-    static constexpr int32_t kType = 12, kFormat = DK_INT4Z;
+    static constexpr int32_t kType = 12, kFormat = DK_INT4K;
     static constexpr int kColumns = 256, kBytes = 144;
 
-    static void unpack(const uint8_t *block, Product *groups, int row) {
-        scales_and_minima(block, groups, row);
-        for (int pair = 0; pair < 4; ++pair) {
-            const uint8_t *run = block + 16 + 32 * pair;
-            uint8_t *low = groups[2 * pair].values[row], *high = groups[2 * pair + 1].values[row];
-            for (int i = 0; i < 16; i += 8) {
-                const Eight left = eight_at(run + i), right = eight_at(run + 16 + i);
-                put(low + i, (left & all(15)) | (right & all(15)) << 4);
-                put(high + i, (left >> 4 & all(15)) | (right & all(240)));
-            }
-        }
+    static void values(const Four &four, Quarter<kFormat> out) {
+        for (int run = 0; run < 4; ++run) two_groups(four, 16 + 32 * run, 2 * run, 2 * run + 1, out);
     }
+    static void scales(const Blocks &blocks, Target<kFormat> out) { scales_and_minima(blocks, out); }
 };
 
 // As Q4_K, with 32 bytes before the nibbles: bit g of byte i is the fifth bit of column i of group g
 struct Q5_K {
-    using Unpacked = Product;
-    static constexpr int32_t kType = 13, kFormat = DK_INT8Z;
+    static constexpr int32_t kType = 13, kFormat = DK_INT5K;
     static constexpr int kColumns = 256, kBytes = 176;
 
-    static void unpack(const uint8_t *block, Product *groups, int row) {
-        scales_and_minima(block, groups, row);
-        const uint8_t *fifth = block + 16;
-        for (int g = 0; g < 8; ++g) {
-            const uint8_t *run = block + 48 + g / 2 * 32;
-            uint8_t *values = groups[g].values[row];
-            const int shift = g % 2 * 4;
-            for (int i = 0; i < 32; i += 8) {
-                const Eight q = eight_at(run + i) >> shift & all(15);
-                put(values + i, q | (eight_at(fifth + i) >> g & all(1)) << 4);
-            }
+    static void values(const Four &four, Quarter<kFormat> out) {
+        for (int run = 0; run < 4; ++run) two_groups(four, 48 + 32 * run, 2 * run, 2 * run + 1, out);
+        Lanes fifth[2][4];
+        load_sorted(four, 16, fifth[0], fifth[1]);
+        for (int half = 0; half < 2; ++half) {
+            transpose<1>(fifth[half]);
+            for (int k = 0; k < 4; ++k) out.put(4 * half + k, 4, fifth[half][k]);
         }
     }
+    static void scales(const Blocks &blocks, Target<kFormat> out) { scales_and_minima(blocks, out); }
 };
 
 // w = d s (q − 32): 128 bytes of low nibbles, 64 bytes of two upper bits, 16 signed bytes s, half d
 struct Q6_K {
-    using Unpacked = Product;
-    static constexpr int32_t kType = 14, kFormat = DK_INT8H;
+    static constexpr int32_t kType = 14, kFormat = DK_INT6H;
     static constexpr int kColumns = 256, kBytes = 210;
 
-    static void unpack(const uint8_t *block, Product *groups, int row) {
-        for (int g = 0; g < 8; ++g) {
-            const uint8_t *low = block + g / 4 * 64 + g % 2 * 32, *high = block + 128 + g / 4 * 32;
-            uint8_t *values = groups[g].values[row];
-            const int low_shift = g % 4 / 2 * 4, high_shift = g % 4 * 2;
-            for (int i = 0; i < 32; i += 8) {
-                const Eight q = eight_at(low + i) >> low_shift & all(15);
-                const Eight top = (eight_at(high + i) >> high_shift & all(3)) << 4;
-                put(values + i, (q | top) + all(128 - 32));
-            }
+    static void values(const Four &four, Quarter<kFormat> out) {
+        for (int run = 0; run < 4; ++run) {
+            const int first = run / 2 * 4 + run % 2;
+            two_groups(four, 32 * run, first, first + 2, out);
+            Lanes upper[4];
+            load_words(four, 128 + 16 * run, upper);
+            transpose<2>(upper);
+            for (int k = 0; k < 4; ++k) out.put(run / 2 * 4 + k, 4 + run % 2, upper[k]);
         }
-        const float d = from_half(half_at(block + 208));
-        const auto *scales = reinterpret_cast<const int8_t *>(block + 192);
-        for (int g = 0; g < 8; ++g) {
-            groups[g].scale[row] = d * static_cast<float>(scales[2 * g]);
-            groups[g].second[row] = d * static_cast<float>(scales[2 * g + 1]);
+    }
+    static void scales(const Blocks &blocks, Target<kFormat> out) {
+        Lanes words[4][4], scales[4];
+        for (int r = 0; r < 4; ++r) {
+            load_words(Four(blocks, r, 4), 192, scales);
+            for (int i = 0; i < 4; ++i) words[i][r] = scales[i];
         }
+        put_halves(blocks, 208, out.header);
+        put_signed(words, out);
     }
 };
 

@@ -139,62 +139,77 @@ def nbytes(type_name: str, shape: Sequence[int]) -> int:
 class WeightFormat:
     """A format weights are held in while the model is loaded.
 
-    `bits` per element with scales; `group` elements of a row share a scale (1: no groups);
-    rows are padded to a multiple of `row_multiple`, and so many together to a multiple of `align_bytes`.
+    Each `group` elements of a row share `group_bytes` of scales, each `block` of them `block_bytes` more
+    (1: no groups, no blocks); rows are padded to a multiple of `row_multiple`, and so many together to a
+    multiple of `align_bytes`.
     """
 
     name: str
-    title: str
-    bits: float
+    element_bits: int
     group: int = 1
-    group_extra_bytes: int = 0  # scale and zero of one group
-    element_bits: int = 0
+    group_bytes: int = 0
+    block: int = 1
+    block_bytes: int = 0
     row_multiple: int = 1
     align_bytes: int = 1
 
+    @property
+    def bits(self) -> float:
+        """Bits per element, scales included and padding not."""
+        return self.element_bits + 8 * (self.group_bytes / self.group + self.block_bytes / self.block)
 
-def _tiled(name: str, title: str, element_bits: int, group_extra_bytes: int) -> WeightFormat:
-    """A format of engine/native/layout.h: tiles of 16 rows, float16 scales for every 32 columns."""
-    bits = element_bits + 8 * group_extra_bytes / 32
-    return WeightFormat(name, title, bits, 32, group_extra_bytes, element_bits, 16, 64)
+
+def _tiled(name: str, element_bits: int, group_bytes: int, block_bytes: int = 0) -> WeightFormat:
+    """A format of engine/native/layout.h: tiles of 16 rows, groups of 32 columns, blocks of 256 if any."""
+    block = 256 if block_bytes else 1
+    return WeightFormat(name, element_bits, 32, group_bytes, block, block_bytes, 16, 64)
 
 
 WEIGHT_FORMATS: dict[str, WeightFormat] = {
-    "f32": WeightFormat("f32", "float32", 32.0, element_bits=32),
-    "bf16": WeightFormat("bf16", "bfloat16", 16.0, element_bits=16),
-    # torch's int4pack: 4-bit elements, a bf16 scale and a bf16 zero for each 32 of them
-    "int4g32": WeightFormat("int4g32", "int4, group 32", 5.0, 32, 4, 4, 16),
-    # the native kernels' own
-    "int4": _tiled("int4", "4-bit", 4, 2),
-    "int4z": _tiled("int4z", "4-bit with minima", 4, 4),
-    "int8": _tiled("int8", "8-bit", 8, 2),
-    "int8z": _tiled("int8z", "8-bit with minima", 8, 4),
-    "int8h": _tiled("int8h", "8-bit, group 16", 8, 4),
+    held.name: held
+    for held in (
+        WeightFormat("f32", 32),
+        WeightFormat("bf16", 16),
+        # torch's int4pack: 4-bit elements, a bf16 scale and a bf16 zero for each 32 of them
+        WeightFormat("int4g32", 4, 32, 4, row_multiple=16),
+        # the native kernels' own: a group has float16 scales, or two small factors of its block's
+        _tiled("int4", 4, 2),
+        _tiled("int4z", 4, 4),
+        _tiled("int4k", 4, 2, 4),
+        _tiled("int4h", 4, 2, 2),
+        _tiled("int5", 5, 2),
+        _tiled("int5z", 5, 4),
+        _tiled("int5k", 5, 2, 4),
+        _tiled("int6h", 6, 2, 2),
+        _tiled("int8", 8, 2),
+    )
 }
 
-# The native format that holds a tensor type's own values. Q2_K has none: it has a scale and a minimum for
-# every 16 columns.
+# The native format that holds a tensor type's own values and scales. Q2_K has none: it has a scale and a
+# minimum for every 16 columns.
 NATIVE_FORMATS: dict[str, str] = {
     "Q4_0": "int4",
     "Q4_1": "int4z",
-    "Q4_K": "int4z",
-    "Q5_0": "int8",
+    "Q4_K": "int4k",
+    "Q3_K": "int4h",
+    "Q5_0": "int5",
+    "Q5_1": "int5z",
+    "Q5_K": "int5k",
+    "Q6_K": "int6h",
     "Q8_0": "int8",
-    "Q5_1": "int8z",
-    "Q5_K": "int8z",
-    "Q3_K": "int8h",
-    "Q6_K": "int8h",
 }
 
 
 def held_nbytes(format_name: str, rows: int, cols: int) -> int:
     """Bytes of a [rows, cols] matrix held in a format, padding included.
 
-    Raises ValueError where `cols` is no multiple of the format's group, KeyError for an unknown format.
+    Raises ValueError where `cols` does not fill groups or blocks, KeyError for an unknown format.
     """
     held = WEIGHT_FORMATS[format_name]
-    if cols % held.group:
-        raise ValueError(f"{format_name} needs columns in multiples of {held.group}, not {cols:,}")
-    row_bytes = cols * held.element_bits // 8 + cols // held.group * held.group_extra_bytes
+    multiple = max(held.group, held.block)
+    if cols % multiple:
+        raise ValueError(f"{format_name} needs columns in multiples of {multiple}, not {cols:,}")
+    scale_bytes = cols // held.group * held.group_bytes + cols // held.block * held.block_bytes
+    row_bytes = cols * held.element_bits // 8 + scale_bytes
     tile_bytes = -(-held.row_multiple * row_bytes // held.align_bytes) * held.align_bytes
     return -(-rows // held.row_multiple) * tile_bytes

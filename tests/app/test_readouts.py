@@ -94,13 +94,14 @@ def test_a_context_that_does_not_fit_is_marked_from_where_it_begins() -> None:
 
 
 def test_the_chip_and_the_dock_show_the_bits_of_the_kernels_that_are_taken() -> None:
-    eight = replace(make_spec(), tensors=tuple(replace(t, type="Q8_0") for t in make_spec().tensors))
     native, wish = replace(HARDWARE, native="avx2"), LoadSpec("/models/tiny.gguf")
-    for hardware, label in ((native, "8-bit"), (HARDWARE, "16-bit")):
-        made = plan(eight, hardware, wish)
-        assert readouts.chip_view(made, ModelState.READY).detail.startswith(label)
-    view = readouts.tuning_view(plan(eight, native, wish), wish, native, 0, "hidden", None)
-    assert [choice.label for choice in view.formats] == ["32-bit", "16-bit", "8-bit"]
+    for type_name, bits in (("Q8_0", "8-bit"), ("Q5_1", "5-bit")):
+        spec = replace(make_spec(), tensors=tuple(replace(t, type=type_name) for t in make_spec().tensors))
+        for hardware, label in ((native, bits), (HARDWARE, "16-bit")):
+            made = plan(spec, hardware, wish)
+            assert readouts.chip_view(made, ModelState.READY).detail.startswith(label)
+        view = readouts.tuning_view(plan(spec, native, wish), wish, native, 0, "hidden", None)
+        assert [choice.label for choice in view.formats] == ["32-bit", "16-bit", bits]
 
 
 def test_the_status_bar_names_kernels_and_what_is_lost_without_ours() -> None:

@@ -7,8 +7,6 @@ namespace {
 
 double half_in(const uint8_t *data) { return from_half(static_cast<uint16_t>(data[0] | data[1] << 8)); }
 
-double rounded(double value) { return from_half(to_half(value)); }
-
 int bit(const uint8_t *bytes, int i) { return bytes[i / 8] >> (i % 8) & 1; }
 
 // Nibble i of 16 bytes: the low ones first, then the high ones.
@@ -35,7 +33,7 @@ double q3_k(const uint8_t *b, int i) {
     const int low = sub < 8 ? packed[sub] & 15 : packed[sub - 8] >> 4;
     const int high = packed[8 + sub % 4] >> (2 * (sub / 4)) & 3;
     const int q = two_bits(b + 32, i) - (b[i % 32] >> (i / 32) & 1 ? 0 : 4);
-    return rounded(half_in(b + 108) * ((low | high << 4) - 32)) * q;
+    return half_in(b + 108) * ((low | high << 4) - 32) * q;
 }
 
 struct ScaleAndMinimum {
@@ -50,10 +48,12 @@ ScaleAndMinimum six_bits(const uint8_t *packed, int sub) {
 
 double scaled(const uint8_t *b, int sub, int q) {
     const auto [scale, minimum] = six_bits(b + 4, sub);
-    return rounded(half_in(b) * scale) * q - rounded(half_in(b + 2) * minimum);
+    return half_in(b) * scale * q - half_in(b + 2) * minimum;
 }
 
-int run_nibble(const uint8_t *bytes, int i) { return bytes[i / 64 * 32 + i % 32] >> (i % 64 < 32 ? 0 : 4) & 15; }
+int run_nibble(const uint8_t *bytes, int i) {
+    return bytes[i / 64 * 32 + i % 32] >> (i % 64 < 32 ? 0 : 4) & 15;
+}
 
 double q4_k(const uint8_t *b, int i) { return scaled(b, i / 32, run_nibble(b + 16, i)); }
 
@@ -65,7 +65,7 @@ double q6_k(const uint8_t *b, int i) {
     const int half = i / 128, part = i / 32 % 4, at = i % 32;
     const int low = b[half * 64 + part % 2 * 32 + at] >> (part < 2 ? 0 : 4) & 15;
     const int high = b[128 + half * 32 + at] >> (2 * part) & 3;
-    return rounded(half_in(b + 208) * static_cast<int8_t>(b[192 + i / 16])) * ((low | high << 4) - 32);
+    return half_in(b + 208) * static_cast<int8_t>(b[192 + i / 16]) * ((low | high << 4) - 32);
 }
 
 uint16_t random_half(Random &random) {
@@ -79,11 +79,11 @@ uint16_t random_half(Random &random) {
 
 const std::vector<BlockType> &block_types() {
     static const std::vector<BlockType> types = {
-        {"Q4_0", 2, 32, 18, {0}, DK_INT4, q4_0},         {"Q4_1", 3, 32, 20, {0, 2}, DK_INT4Z, q4_1},
-        {"Q5_0", 6, 32, 22, {0}, DK_INT8, q5_0},         {"Q5_1", 7, 32, 24, {0, 2}, DK_INT8Z, q5_1},
-        {"Q8_0", 8, 32, 34, {0}, DK_INT8, q8_0},         {"Q3_K", 11, 256, 110, {108}, DK_INT8H, q3_k},
-        {"Q4_K", 12, 256, 144, {0, 2}, DK_INT4Z, q4_k},  {"Q5_K", 13, 256, 176, {0, 2}, DK_INT8Z, q5_k},
-        {"Q6_K", 14, 256, 210, {208}, DK_INT8H, q6_k},
+        {"Q4_0", 2, 32, 18, {0}, DK_INT4, q4_0},        {"Q4_1", 3, 32, 20, {0, 2}, DK_INT4Z, q4_1},
+        {"Q5_0", 6, 32, 22, {0}, DK_INT5, q5_0},        {"Q5_1", 7, 32, 24, {0, 2}, DK_INT5Z, q5_1},
+        {"Q8_0", 8, 32, 34, {0}, DK_INT8, q8_0},        {"Q3_K", 11, 256, 110, {108}, DK_INT4H, q3_k},
+        {"Q4_K", 12, 256, 144, {0, 2}, DK_INT4K, q4_k}, {"Q5_K", 13, 256, 176, {0, 2}, DK_INT5K, q5_k},
+        {"Q6_K", 14, 256, 210, {208}, DK_INT6H, q6_k},
     };
     return types;
 }

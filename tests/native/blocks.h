@@ -11,10 +11,10 @@ namespace test {
 struct BlockType {
     const char *name;
     int32_t ggml_type;
-    int cols, bytes;            // of a block
-    std::vector<int> halves;    // where its half floats are
-    int32_t format;             // it is held in
-    // Value `i` of a block: scale · q + minimum, with scale and minimum as half floats, as held matrices have them.
+    int cols, bytes;          // of a block
+    std::vector<int> halves;  // where its half floats are
+    int32_t format;           // it is held in
+    // Value `i` of a block.
     double (*value)(const uint8_t *block, int i);
 };
 

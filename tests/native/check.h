@@ -19,8 +19,13 @@ std::vector<Case> &cases();
 
 struct Registration {
     Registration(const char *name, void (*run)()) { cases().push_back({name, run, nullptr}); }
-    Registration(const char *name, void (*run)(const dk::Kernels &)) { cases().push_back({name, nullptr, run}); }
+    Registration(const char *name, void (*run)(const dk::Kernels &)) {
+        cases().push_back({name, nullptr, run});
+    }
 };
+
+// Whether attention over such a cache rounds queries and softmax weights to bfloat16, as the cache itself is.
+bool rounds_attention(const dk::Kernels &kernels, int32_t kv_format);
 
 // Told with every failure for as long as it lives.
 class Situation {

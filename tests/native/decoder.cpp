@@ -19,6 +19,19 @@ Floats norm(int64_t cols, Random &random) {
     return weight;
 }
 
+// [context][head_dim / 2][2]: cosine and sine of every position and pair.
+Floats rotations(const Shape &s) {
+    Floats turns(static_cast<int64_t>(s.context) * s.head_dim);
+    for (int32_t at = 0; at < s.context; ++at) {
+        for (int32_t pair = 0; pair < s.head_dim / 2; ++pair) {
+            const double angle = at * std::pow(10000.0, -2.0 * pair / s.head_dim);
+            turns[at * s.head_dim + 2 * pair] = static_cast<float>(std::cos(angle));
+            turns[at * s.head_dim + 2 * pair + 1] = static_cast<float>(std::sin(angle));
+        }
+    }
+    return turns;
+}
+
 Row normalized(const Row &x, const Floats &weight) {
     double squares = 0;
     for (double value : x) squares += value * value;
@@ -61,7 +74,7 @@ Decoder::Decoder(const Shape &s, Random &random)
       embedding_(matrix(s, s.vocab, s.hidden, random)),
       head_(matrix(s, s.vocab, s.hidden, random)),
       output_norm_(norm(s.hidden, random)),
-      rotations_(static_cast<int64_t>(s.context) * s.head_dim),
+      rotations_(rotations(s)),
       layers_(s.layers) {
     const int64_t query = s.heads * s.head_dim, key = s.kv_heads * s.head_dim;
     for (int32_t i = 0; i < s.layers; ++i) {
@@ -73,32 +86,41 @@ Decoder::Decoder(const Shape &s, Random &random)
     }
     for (int32_t i = 0; i < s.layers; ++i) {
         const Block &b = blocks_[static_cast<size_t>(i)];
-        layers_[i] = {b.attention_norm.data(), b.mlp_norm.data(), b.q.matrix(),  b.k.matrix(),   b.v.matrix(),
-                      b.o.matrix(),            b.gate.matrix(),   b.up.matrix(), b.down.matrix()};
+        layers_[i] = {b.attention_norm.data(),
+                      b.mlp_norm.data(),
+                      b.q.matrix(),
+                      b.k.matrix(),
+                      b.v.matrix(),
+                      b.o.matrix(),
+                      b.gate.matrix(),
+                      b.up.matrix(),
+                      b.down.matrix()};
     }
-    for (int32_t at = 0; at < s.context; ++at) {
-        for (int32_t pair = 0; pair < s.head_dim / 2; ++pair) {
-            const double angle = at * std::pow(10000.0, -2.0 * pair / s.head_dim);
-            rotations_[at * s.head_dim + 2 * pair] = static_cast<float>(std::cos(angle));
-            rotations_[at * s.head_dim + 2 * pair + 1] = static_cast<float>(std::sin(angle));
-        }
-    }
-    model_ = {s.layers,         s.hidden,    s.heads,
-              s.kv_heads,       s.head_dim,  s.intermediate,
-              s.sliding_window, s.kv_format, kEps,
+    model_ = {s.layers,
+              s.hidden,
+              s.heads,
+              s.kv_heads,
+              s.head_dim,
+              s.intermediate,
+              s.sliding_window,
+              s.kv_format,
+              kEps,
               static_cast<float>(1 / std::sqrt(s.head_dim)),
-              layers_.data(),   embedding_.matrix(), head_.matrix(),
-              output_norm_.data(), rotations_.data()};
+              layers_.data(),
+              embedding_.matrix(),
+              head_.matrix(),
+              output_norm_.data(),
+              rotations_.data()};
 }
 
-Decoder::Rows Decoder::forward(const std::vector<int32_t> &ids) const {
+Decoder::Rows Decoder::forward(const std::vector<int32_t> &ids, bool rounds_queries) const {
     Rows x;
     for (int32_t id : ids) {
         x.emplace_back();
         for (int64_t c = 0; c < shape_.hidden; ++c) x.back().push_back(embedding_.row(id)[c].value);
     }
     for (const Block &block : blocks_) {
-        const Rows attended = attend(block, x);
+        const Rows attended = attend(block, x, rounds_queries);
         for (size_t at = 0; at < x.size(); ++at) {
             add(x[at], product(block.o, attended[at]));
             const Row h = normalized(x[at], block.mlp_norm);
@@ -113,19 +135,24 @@ Decoder::Rows Decoder::forward(const std::vector<int32_t> &ids) const {
     return logits;
 }
 
-Decoder::Rows Decoder::attend(const Block &block, const Rows &x) const {
+Decoder::Rows Decoder::attend(const Block &block, const Rows &x, bool rounds_queries) const {
     Rows q, k, v, out;
-    const auto as_cached = [&](double value) {
-        const float held = static_cast<float>(value);
-        return shape_.kv_format == DK_BF16 ? from_bf16(to_bf16(held)) : held;
+    const auto round_all = [](Row &row, bool to_16_bits) {
+        for (double &value : row) {
+            const float held = static_cast<float>(value);
+            value = to_16_bits ? from_bf16(to_bf16(held)) : held;
+        }
     };
+    const bool rounds_cache = shape_.kv_format == DK_BF16;
     for (size_t at = 0; at < x.size(); ++at) {
         const Row h = normalized(x[at], block.attention_norm);
         q.push_back(product(block.q, h)), k.push_back(product(block.k, h)), v.push_back(product(block.v, h));
         rotate(q.back(), at);
         rotate(k.back(), at);
-        for (double &value : k.back()) value = as_cached(value);
-        for (double &value : v.back()) value = as_cached(value);
+        for (double &value : q.back()) value *= model_.attention_scale;
+        round_all(q.back(), rounds_queries);
+        round_all(k.back(), rounds_cache);
+        round_all(v.back(), rounds_cache);
     }
     for (size_t at = 0; at < x.size(); ++at) {
         out.emplace_back();
@@ -146,7 +173,7 @@ Row Decoder::attend_head(const Rows &q, const Rows &k, const Rows &v, size_t at,
     for (size_t p = first; p <= at; ++p) {
         double score = 0;
         for (size_t i = 0; i < dim; ++i) score += q[at][query + i] * k[p][key + i];
-        scores.push_back(score * model_.attention_scale);
+        scores.push_back(score);
     }
     const double top = *std::max_element(scores.begin(), scores.end());
     double sum = 0;

@@ -24,8 +24,9 @@ class Decoder {
     const dk_model &model() const { return model_; }
 
     // Logits [tokens][vocab] of a whole text. Products see their input as the kernels do (in int8 where the
-    // matrix is quantized), attention sees keys and values as the cache holds them.
-    std::vector<std::vector<double>> forward(const std::vector<int32_t> &ids) const;
+    // matrix is quantized), attention sees keys and values as the cache holds them, and queries in bfloat16
+    // too where the kernels want that.
+    std::vector<std::vector<double>> forward(const std::vector<int32_t> &ids, bool rounds_queries) const;
 
   private:
     using Rows = std::vector<std::vector<double>>;
@@ -34,8 +35,9 @@ class Decoder {
         Held q, k, v, o, gate, up, down;
     };
 
-    Rows attend(const Block &block, const Rows &x) const;
-    std::vector<double> attend_head(const Rows &q, const Rows &k, const Rows &v, size_t at, int32_t head) const;
+    Rows attend(const Block &block, const Rows &x, bool rounds_queries) const;
+    std::vector<double> attend_head(const Rows &q, const Rows &k, const Rows &v, size_t at,
+                                    int32_t head) const;
     void rotate(std::vector<double> &row, size_t position) const;
 
     Shape shape_;

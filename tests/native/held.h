@@ -1,4 +1,4 @@
-// Held matrices written and read byte by byte, straight from the description in layout.h, and what they stand for.
+// Held matrices written and read byte by byte, straight from the description in layout.h.
 #pragma once
 
 #include <vector>
@@ -9,17 +9,19 @@
 
 namespace test {
 
-constexpr int32_t kFormats[] = {DK_F32, DK_BF16, DK_INT4, DK_INT4Z, DK_INT8, DK_INT8Z, DK_INT8H};
+constexpr int32_t kFormats[] = {DK_F32,  DK_BF16,  DK_INT4,  DK_INT4Z, DK_INT4K, DK_INT4H,
+                                DK_INT5, DK_INT5Z, DK_INT5K, DK_INT6H, DK_INT8};
 const char *format_name(int32_t format);
 bool is_quantized(int32_t format);
+int64_t column_multiple(int32_t format);
 
-// What the values of a matrix are like. Scales are half floats, so `huge` and `tiny` are the ends of those.
+// What the values of a matrix are like: `huge` and `tiny` are about the scales, `extreme` about the values.
 enum class Values { ordinary, zero, equal, extreme, huge, tiny };
 constexpr Values kValues[] = {Values::ordinary, Values::zero, Values::equal,
                               Values::extreme,  Values::huge, Values::tiny};
 const char *values_name(Values values);
 
-// What the bytes of one element stand for, exactly. A value with a minimum is a sum: `size` is that of its parts.
+// What the bytes of one element stand for, exactly. With a minimum it is a sum: `size` is that of its parts.
 struct Element {
     double value, size;
 };

@@ -1,5 +1,5 @@
-// Every native kernel of every instruction set this processor has, against float64 references. By hand, at the
-// top of the checkout, for the tests whose names contain PART:
+// Every native kernel of every instruction set this processor has, against float64 references. By hand, at
+// the top of the checkout, for the tests whose names contain PART:
 //   g++ -std=c++17 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-math-errno
 //       -ffp-contract=off -pthread -Iengine/native {tests,engine}/native/*.cpp -o /tmp/kernels
 //   /tmp/kernels [PART]
@@ -30,6 +30,10 @@ std::string written(const char *format, va_list arguments) {
 std::vector<Case> &cases() {
     static std::vector<Case> all;
     return all;
+}
+
+bool rounds_attention(const dk::Kernels &kernels, int32_t kv_format) {
+    return kv_format == DK_BF16 && !std::strcmp(kernels.name, "avx512bf16");
 }
 
 Situation::Situation(const char *format, ...) {

@@ -20,7 +20,9 @@ void fill_row(int kind, float *row, int64_t cols, Random &random) {
 
 Floats mixed_rows(int64_t n, int64_t cols, Random &random) {
     Floats x(n * cols);
-    for (int64_t r = 0; r < n; ++r) fill_row(static_cast<int>(r % kRowKinds), x.data() + r * cols, cols, random);
+    for (int64_t r = 0; r < n; ++r) {
+        fill_row(static_cast<int>(r % kRowKinds), x.data() + r * cols, cols, random);
+    }
     return x;
 }
 

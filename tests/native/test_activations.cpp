@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kWidths[] = {32, 64, 96, 576, 1536};
 
-// Of `cols` additions in any order, relative to the sum of magnitudes; generous by a few operations around it.
+// Of `cols` additions in any order and a few operations around them, relative to the sum of magnitudes.
 double of_a_sum(int64_t cols) { return kRounding * (static_cast<double>(cols) / 8 + 16); }
 
 }  // namespace
@@ -50,7 +50,8 @@ KERNEL_TEST(quantized_groups_are_the_nearest_127ths_of_their_largest_value) {
             double top = 0;
             for (int i = 0; i < 32; ++i) top = std::max(top, std::fabs(static_cast<double>(values[i])));
             const double scale = held.scale[group];
-            CHECK(std::fabs(scale - top / 127) <= top / 127 * 2 * kRounding + kSmallest, "%g of %g", scale, top);
+            CHECK(std::fabs(scale - top / 127) <= top / 127 * 2 * kRounding + kSmallest, "%g of %g", scale,
+                  top);
             int sums[2] = {0, 0};
             for (int i = 0; i < 32; ++i) {
                 // Groups below 1e-34 may be held as zero.
@@ -64,8 +65,8 @@ KERNEL_TEST(quantized_groups_are_the_nearest_127ths_of_their_largest_value) {
                   held.half[2 * group], held.half[2 * group + 1], sums[0], sums[1]);
             CHECK(held.offset[group] == -8 * (sums[0] + sums[1]), "%d", held.offset[group]);
             const double sum = scale * (sums[0] + sums[1]);
-            CHECK(std::fabs(held.sum[group] - sum) <= std::fabs(sum) * 2 * kRounding + kSmallest, "%g, not %g",
-                  static_cast<double>(held.sum[group]), sum);
+            CHECK(std::fabs(held.sum[group] - sum) <= std::fabs(sum) * 2 * kRounding + kSmallest,
+                  "%g, not %g", static_cast<double>(held.sum[group]), sum);
         }
     }
 }
@@ -96,7 +97,8 @@ KERNEL_TEST(the_gate_is_silu_times_up) {
         const Floats gate(count), up(count), out(count);
         std::vector<double> wanted, tolerance;
         for (int64_t i = 0; i < count; ++i) {
-            constexpr float kEnds[] = {0.0f, -0.0f, 1e-40f, -88.0f, 88.0f, -200.0f, 200.0f, -87.3f, 1e30f, -1e30f};
+            constexpr float kEnds[] = {0.0f,    -0.0f,  1e-40f, -88.0f, 88.0f,
+                                       -200.0f, 200.0f, -87.3f, 1e30f,  -1e30f};
             gate[i] = i < 10 ? kEnds[i] : static_cast<float>(random.normal() * 4);
             up[i] = static_cast<float>(random.normal());
             const double g = gate[i];
@@ -118,7 +120,8 @@ KERNEL_TEST(rotation_turns_pairs_and_may_be_in_place) {
         for (int64_t i = 0; i < dim; i += 2) {
             const double angle = random.uniform(-4, 4), scale = 0.125;
             for (int64_t j : {i, i + 1}) x[j] = static_cast<float>(random.normal());
-            turns[i] = static_cast<float>(std::cos(angle)), turns[i + 1] = static_cast<float>(std::sin(angle));
+            turns[i] = static_cast<float>(std::cos(angle));
+            turns[i + 1] = static_cast<float>(std::sin(angle));
             const double a = x[i], b = x[i + 1], c = turns[i], s = turns[i + 1];
             wanted.insert(wanted.end(), {(a * c - b * s) * scale, (a * s + b * c) * scale});
             const double size = (std::fabs(a) + std::fabs(b)) * scale * 4 * kRounding;
@@ -136,7 +139,8 @@ KERNEL_TEST(the_cache_holds_floats_as_they_are_or_as_the_nearest_bfloat16) {
     for (int64_t count = 32; count <= 256; count += 32) {
         const Floats x(count), copy(count);
         for (int64_t i = 0; i < count; ++i) {
-            constexpr float kEnds[] = {0.0f, -0.0f, 1e-40f, 3.4e38f, INFINITY, -INFINITY, 1.00390625f, 1.01171875f};
+            constexpr float kEnds[] = {0.0f,     -0.0f,     1e-40f,      3.4e38f,
+                                       INFINITY, -INFINITY, 1.00390625f, 1.01171875f};
             x[i] = i < 8 ? kEnds[i] : static_cast<float>(random.normal());
         }
         k.store(x.data(), count, DK_F32, reinterpret_cast<uint8_t *>(copy.data()));

@@ -13,7 +13,8 @@ namespace {
 
 // Queries of one key head, and a cache that ends with the last position anybody may read.
 struct Scene {
-    Scene(int32_t num, int32_t dim, int32_t begin, int32_t stop, int32_t kv_format, double size, Random &random)
+    Scene(int32_t num, int32_t dim, int32_t begin, int32_t stop, int32_t kv_format, double size,
+          Random &random)
         : num(num),
           dim(dim),
           begin(begin),
@@ -62,14 +63,14 @@ Floats attend(const dk::Kernels &k, const Scene &s, int32_t begin, int32_t stop)
     const Exact<float *> places(s.num);
     for (int32_t n = 0; n < s.num; ++n) places[n] = out.data() + n * (s.dim + 2);
     const Floats weights(s.num * dk::kKeyChunk, kLine), converted(16 * s.dim, kLine);
-    const dk::Stretch stretch{s.queries.data(), s.first.data(), s.end.data(), s.num,         s.dim,
-                              s.keys.data(),    s.values.data(), s.kv_format, begin,         stop,
-                              s.stop,           places.data(),  weights.data(), converted.data()};
+    const dk::Stretch stretch{s.queries.data(), s.first.data(),  s.end.data(),   s.num,           s.dim,
+                              s.keys.data(),    s.values.data(), s.kv_format,    begin,           stop,
+                              s.stop,           places.data(),   weights.data(), converted.data()};
     k.attend(stretch);
     return out;
 }
 
-// What query n finds in the positions [begin, stop) that it may see.
+// What query n finds in the positions [begin, stop) that it may see; kernels may round it to bfloat16 first.
 struct Found {
     std::vector<double> values;  // Σ p v / Σ p
     double largest = -INFINITY, sum = 0;
@@ -77,20 +78,21 @@ struct Found {
     double error = 0;  // of a score in float32
 };
 
-Found find(const Scene &s, int32_t n, int32_t begin, int32_t stop) {
+Found find(const Scene &s, int32_t n, int32_t begin, int32_t stop, bool is_rounded) {
     Found found{std::vector<double>(static_cast<size_t>(s.dim))};
     const int32_t low = std::max(begin, s.first[n]), high = std::min(stop, s.end[n]);
     std::vector<double> scores;
     for (int32_t at = low; at < high; ++at) {
         double score = 0, size = 0;
         for (int32_t i = 0; i < s.dim; ++i) {
-            const double product = s.queries[n * s.dim + i] * s.at(s.keys, at, i);
+            const float query = s.queries[n * s.dim + i];
+            const double product = (is_rounded ? from_bf16(to_bf16(query)) : query) * s.at(s.keys, at, i);
             score += product, size += std::fabs(product);
             found.size = std::max(found.size, std::fabs(s.at(s.values, at, i)));
         }
         scores.push_back(score);
         found.largest = std::max(found.largest, score);
-        found.error = std::max(found.error, size * kRounding * (s.dim / 2 + 4));
+        found.error = std::max(found.error, size * kRounding * (s.dim + 4));
     }
     for (int32_t at = low; at < high; ++at) {
         const double p = std::exp(scores[static_cast<size_t>(at - low)] - found.largest);
@@ -101,8 +103,11 @@ Found find(const Scene &s, int32_t n, int32_t begin, int32_t stop) {
     return found;
 }
 
-// An error e of the scores changes every weight by e twice, relatively: in the sum above and in the one below.
-double tolerance(const Found &found) { return found.size * (4 * found.error + 64 * kRounding); }
+// An error e of the scores changes every weight by a factor of 1 ± e, above and below the division. Weights
+// that are rounded to bfloat16 change by 2^-9 more.
+double tolerance(const Found &found, bool is_rounded) {
+    return found.size * (4 * found.error + 64 * kRounding + (is_rounded ? 0x1p-9 : 0));
+}
 
 // Joins the stretches between `cuts` and compares every query with all its positions at once.
 void check_joined(const dk::Kernels &k, const Scene &s, const std::vector<int32_t> &cuts) {
@@ -114,16 +119,19 @@ void check_joined(const dk::Kernels &k, const Scene &s, const std::vector<int32_
                                   cuts.front(), cuts.back(), s.first[n], s.end[n]);
         const Floats parts(num * (part + 3)), out(s.dim);  // some floats apart
         for (int32_t i = 0; i < num; ++i) {
-            std::copy_n(stretches[static_cast<size_t>(i)].data() + n * part, part, parts.data() + i * (part + 3));
+            std::copy_n(stretches[static_cast<size_t>(i)].data() + n * part, part,
+                        parts.data() + i * (part + 3));
         }
         // The last one has nothing behind it.
         k.join(parts.data(), num, part + 3, s.dim, out.data());
-        const Found found = find(s, n, cuts.front(), cuts.back());
+        const bool is_rounded = rounds_attention(k, s.kv_format);
+        const Found found = find(s, n, cuts.front(), cuts.back(), is_rounded);
         if (found.sum == 0) {
             CHECK_NEAR(out.data(), std::vector<double>(static_cast<size_t>(s.dim)),
                        std::vector<double>(static_cast<size_t>(s.dim)));
         } else {
-            CHECK_NEAR(out.data(), found.values, std::vector<double>(found.values.size(), tolerance(found)));
+            CHECK_NEAR(out.data(), found.values,
+                       std::vector<double>(found.values.size(), tolerance(found, is_rounded)));
         }
     }
 }
@@ -167,8 +175,8 @@ KERNEL_TEST(a_query_outside_of_its_window_finds_nothing_and_inside_only_the_wind
     scene.show(5, 299, 300);
     const Floats out = attend(k, scene, 256, 300);
     for (int32_t n : {0, 1}) {
-        CHECK(std::isinf(out[n * 66 + 64]) && out[n * 66 + 65] == 0, "%g %g", static_cast<double>(out[n * 66 + 64]),
-              static_cast<double>(out[n * 66 + 65]));
+        CHECK(std::isinf(out[n * 66 + 64]) && out[n * 66 + 65] == 0, "%g %g",
+              static_cast<double>(out[n * 66 + 64]), static_cast<double>(out[n * 66 + 65]));
     }
     check_joined(k, scene, {256, 300});
 }

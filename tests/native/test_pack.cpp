@@ -5,8 +5,6 @@
 #include "blocks.h"
 #include "check.h"
 #include "held.h"
-#include "layout.h"
-#include "pack_half.inl"
 #include "threads.h"
 
 using namespace test;
@@ -15,7 +13,8 @@ namespace {
 
 Bytes pack(const BlockType &type, const Bytes &blocks, int64_t rows, int64_t cols, int threads) {
     Bytes data(dk_matrix_bytes(type.format, rows, cols), kLine);
-    const int32_t code = dk_pack(type.ggml_type, blocks.data(), rows, cols, type.format, data.data(), 0, threads);
+    const int32_t code =
+        dk_pack(type.ggml_type, blocks.data(), rows, cols, type.format, data.data(), 0, threads);
     CHECK(code == 0, "%s gives %d", type.name, code);
     return data;
 }
@@ -40,7 +39,8 @@ TEST(every_value_of_every_block_type_is_held_as_its_formula_says) {
     for (const BlockType &type : block_types()) {
         for (int64_t rows : {1, 15, 16, 17, 48}) {
             for (int64_t cols : {type.cols, 3 * type.cols, 6 * type.cols}) {
-                const Situation situation("%s [%d, %d]", type.name, static_cast<int>(rows), static_cast<int>(cols));
+                const Situation situation("%s [%d, %d]", type.name, static_cast<int>(rows),
+                                          static_cast<int>(cols));
                 const Bytes blocks = random_blocks(type, rows, cols, random);
                 const Bytes data = pack(type, blocks, rows, cols, 1);
                 for (int64_t i = 0; i < rows * cols; ++i) {
@@ -60,7 +60,8 @@ TEST(a_matrix_may_come_in_pieces_and_by_any_number_of_threads) {
     for (const BlockType &type : block_types()) {
         const Situation situation("%s", type.name);
         const int64_t rows = 150, cols = 768, row_bytes = cols / type.cols * type.bytes;
-        const Bytes blocks = random_blocks(type, rows, cols, random), whole = pack(type, blocks, rows, cols, 1);
+        const Bytes blocks = random_blocks(type, rows, cols, random);
+        const Bytes whole = pack(type, blocks, rows, cols, 1);
         for (int num_threads : {1, 2, 5}) {
             const Bytes same = pack(type, blocks, rows, cols, num_threads), pieces(whole.size(), kLine);
             CHECK(std::equal(whole.begin(), whole.end(), same.begin()), "with %d threads", num_threads);
@@ -68,9 +69,11 @@ TEST(a_matrix_may_come_in_pieces_and_by_any_number_of_threads) {
                 const int64_t count = std::min<int64_t>(32, rows - first);
                 Bytes piece(count * row_bytes);
                 std::copy_n(blocks.data() + first * row_bytes, piece.size(), piece.data());
-                dk_pack(type.ggml_type, piece.data(), count, cols, type.format, pieces.data(), first, num_threads);
+                dk_pack(type.ggml_type, piece.data(), count, cols, type.format, pieces.data(), first,
+                        num_threads);
             }
-            CHECK(std::equal(whole.begin(), whole.end(), pieces.begin()), "in pieces, %d threads", num_threads);
+            CHECK(std::equal(whole.begin(), whole.end(), pieces.begin()), "in pieces, %d threads",
+                  num_threads);
         }
     }
 }
@@ -82,7 +85,8 @@ TEST(a_packed_row_is_read_back_by_every_instruction_set) {
         for (const BlockType &type : block_types()) {
             const Situation situation("%s on %s", type.name, name);
             const int64_t rows = 20, cols = 512;
-            const Bytes blocks = random_blocks(type, rows, cols, random), data = pack(type, blocks, rows, cols, 1);
+            const Bytes blocks = random_blocks(type, rows, cols, random);
+            const Bytes data = pack(type, blocks, rows, cols, 1);
             const dk_matrix matrix{data.data(), rows, cols, type.format, 0};
             const Floats out(cols);
             for (int64_t row = 0; row < rows; ++row) {
@@ -119,26 +123,4 @@ TEST(what_cannot_be_held_is_refused_and_nothing_is_written) {
         CHECK(dk_pack(unknown, blocks.data(), 16, 512, DK_INT4, data.data(), 0, 1) == -1, "type %d", unknown);
     }
     for (uint8_t byte : data) CHECK(byte == 0xFF, "written: %d", byte);
-}
-
-TEST(half_floats_are_exact_and_floats_become_the_nearest_one) {
-    for (int32_t half = 0; half < 65536; ++half) {
-        const float got = dk::from_half(static_cast<uint16_t>(half));
-        const double wanted = from_half(static_cast<uint16_t>(half));
-        CHECK(got == wanted || (std::isnan(got) && std::isnan(wanted)), "%04x: %g", static_cast<unsigned>(half),
-              static_cast<double>(got));
-    }
-    Random random(44);
-    for (int i = 0; i < 200000; ++i) {
-        const int32_t half = static_cast<int32_t>(random.integer(0, 0x7BFE));
-        const double low = from_half(static_cast<uint16_t>(half)), high = from_half(static_cast<uint16_t>(half + 1));
-        // Halves, the middles between them, and floats just beside those.
-        const float middle = static_cast<float>((low + high) / 2), beside = std::nextafter(middle, INFINITY);
-        const float anything = static_cast<float>(random.normal() * std::exp2(random.uniform(-30, 20)));
-        for (float value : {static_cast<float>(low), middle, beside, std::nextafter(middle, 0.0f), anything}) {
-            const float each = random.bits() & 1 ? value : -value;
-            CHECK(dk::to_half(each) == to_half(each), "%.9g: %04x, not %04x", static_cast<double>(each),
-                  dk::to_half(each), to_half(each));
-        }
-    }
 }

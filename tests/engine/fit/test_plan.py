@@ -84,9 +84,10 @@ def test_weights_cost_more_at_more_bits_and_a_tied_matrix_is_counted_once() -> N
 
 
 def typed(spec: ModelSpec, type_name: str) -> ModelSpec:
-    """The spec with all matrices of one type."""
-    tensors = (replace(t, type=type_name) if len(t.shape) == 2 else t for t in spec.tensors)
-    return replace(spec, tensors=tuple(tensors))
+    """The spec with all matrices of one type, and 8 times as large, for its blocks."""
+    matrices = (t for t in spec.tensors if len(t.shape) == 2)
+    wide = {t.name: replace(t, type=type_name, shape=(8 * t.shape[0], 8 * t.shape[1])) for t in matrices}
+    return replace(spec, tensors=tuple(wide.get(t.name, t) for t in spec.tensors))
 
 
 def test_native_kernels_hold_every_tensor_by_itself_in_its_own_bits() -> None:
@@ -106,7 +107,19 @@ def test_native_kernels_hold_every_tensor_by_itself_in_its_own_bits() -> None:
 
 @pytest.mark.parametrize(
     ("type_name", "native", "stock"),
-    [("Q4_0", 4, 4), ("Q4_K", 4, 16), ("Q6_K", 8, 16), ("Q8_0", 8, 16), ("Q2_K", 16, 16), ("F16", 16, 16)],
+    [
+        ("Q4_0", 4, 4),
+        ("Q4_1", 4, 4),
+        ("Q4_K", 4, 16),
+        ("Q3_K", 4, 16),
+        ("Q5_0", 5, 16),
+        ("Q5_1", 5, 16),
+        ("Q5_K", 5, 16),
+        ("Q6_K", 6, 16),
+        ("Q8_0", 8, 16),
+        ("Q2_K", 16, 16),
+        ("F16", 16, 16),
+    ],
 )
 def test_the_bits_of_the_layers_depend_on_the_kernels(type_name: str, native: int, stock: int) -> None:
     spec = typed(make_spec(), type_name)
@@ -172,3 +185,14 @@ def test_a_prefill_piece_depends_on_the_model_alone_and_shrinks_with_it() -> Non
     assert prefill_piece(spec, "file") == 256
     big = replace(spec, tensors=tuple(replace(t, shape=(1 << 15, 1 << 15)) for t in spec.tensors))
     assert prefill_piece(big, "file") == 8
+
+
+def test_quicker_kernels_take_larger_pieces_of_what_they_serve() -> None:
+    spec = make_spec()
+    large = replace(spec, tensors=tuple(replace(t, shape=(1 << 12, 1 << 12)) for t in spec.tensors))
+    sizes = [
+        prefill_piece(large, "file", f"native {name}") for name in ("scalar", "neon", "avx2", "avx512vnni")
+    ]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < prefill_piece(large, "file") < sizes[-1]
+    assert prefill_piece(large, "bf16", "native avx512vnni") == prefill_piece(large, "bf16")

@@ -83,18 +83,34 @@ def test_bits_count_scales() -> None:
         ("int4", 16, 64, 576),
         ("int4", 17, 32, 2 * 320),  # two tiles, and a tile's 288 bytes end on a line of 64
         ("int4z", 16, 32, 320),
+        ("int5z", 16, 32, 384),
+        ("int6h", 16, 256, 3392),  # 3360
+        ("int6h", 33, 512, 3 * 6720),
         ("int8", 1, 96, 1664),  # 1632
-        ("int8z", 32, 256, 9216),
-        ("int8h", 32, 256, 9216),
     ],
 )
 def test_held_bytes_count_scales_and_padding(name: str, rows: int, cols: int, expected: int) -> None:
     assert formats.held_nbytes(name, rows, cols) == expected
 
 
-def test_held_bits_are_the_stated_ones_without_padding() -> None:
-    for held in formats.WEIGHT_FORMATS.values():
-        assert formats.held_nbytes(held.name, 64, 128) * 8 / (64 * 128) == held.bits
+def test_bits_are_those_of_a_matrix_without_padding() -> None:
+    bits = {
+        "f32": 32,
+        "bf16": 16,
+        "int4g32": 5,
+        "int4": 4.5,
+        "int4z": 5,
+        "int4k": 4.625,
+        "int4h": 4.5625,
+        "int5": 5.5,
+        "int5z": 6,
+        "int5k": 5.625,
+        "int6h": 6.5625,
+        "int8": 8.5,
+    }
+    assert {name: held.bits for name, held in formats.WEIGHT_FORMATS.items()} == bits
+    for name, each in bits.items():
+        assert formats.held_nbytes(name, 64, 512) * 8 / (64 * 512) == each
 
 
 def test_every_quantized_type_but_q2_k_has_a_native_format_of_no_fewer_bits() -> None:
@@ -108,10 +124,16 @@ def test_every_quantized_type_but_q2_k_has_a_native_format_of_no_fewer_bits() ->
 def test_held_bytes_are_the_native_librarys(format: str, kernels: NativeLibrary) -> None:
     count = kernels.functions.dk_matrix_bytes
     for rows in (1, 15, 16, 17, 100, 576, 49_152):
-        for cols in (32, 64, 96, 128, 576, 1536, 8192):
-            assert formats.held_nbytes(format, rows, cols) == count(Format[format.upper()], rows, cols)
+        for cols in (32, 64, 96, 128, 256, 576, 768, 1536, 1792, 8192):
+            if cols % formats.WEIGHT_FORMATS[format].block == 0:
+                assert formats.held_nbytes(format, rows, cols) == count(Format[format.upper()], rows, cols)
 
 
-def test_a_row_that_does_not_fill_its_groups_cannot_be_held() -> None:
-    with pytest.raises(ValueError, match="multiples of 32"):
-        formats.held_nbytes("int4g32", 16, 40)
+@pytest.mark.parametrize(
+    ("name", "cols", "multiple"), [("int4g32", 40, 32), ("int8", 80, 32), ("int4k", 128, 256)]
+)
+def test_a_row_that_does_not_fill_its_groups_and_blocks_cannot_be_held(
+    name: str, cols: int, multiple: int
+) -> None:
+    with pytest.raises(ValueError, match=f"multiples of {multiple}"):
+        formats.held_nbytes(name, 16, cols)

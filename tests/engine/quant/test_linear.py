@@ -66,8 +66,8 @@ def test_the_product_has_the_dtype_of_the_input_which_may_have_any_strides(kerne
 
 def test_a_layer_counts_its_bytes_and_names_its_kernel(kernels: NativeLibrary) -> None:
     linear = pack(kernels, "Q4_K", random_blocks("Q4_K", (20, 256)), 256)
-    assert linear.nbytes == held_nbytes("int4z", 20, 256)
-    assert linear.kernel == f"decodeck int4z {kernels.instruction_set}"
+    assert linear.nbytes == held_nbytes("int4k", 20, 256)
+    assert linear.kernel == f"decodeck int4k {kernels.instruction_set}"
     assert (linear.matrix.rows, linear.matrix.cols) == (20, 256)
     assert linear.matrix.data == linear._memory.data_ptr()
 

@@ -28,7 +28,7 @@ from tests.engine.fit.test_kernels import NATIVE, large_spec
 from tests.engine.tiny import tiny_folder
 from tests.fakes import HARDWARE, make_spec
 
-SHAPE = (96, 64)
+SHAPE = (96, 256)  # whole blocks of every format
 Choice = Callable[[KernelPair], KernelTimes | None]
 
 
