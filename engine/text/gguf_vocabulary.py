@@ -1,65 +1,86 @@
 """Builds a vocabulary from the `tokenizer.*` keys of a GGUF header.
 
-Knows which rule of splitting text belongs to which `tokenizer.ggml.pre`; does not know templates or weights.
-Keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer
+Knows the kinds of tokenizers that `tokenizer.ggml.model` names and the types of tokens; does not know
+templates or weights. Keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
-
-from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from engine.errors import TokenizerError
 from engine.foreign import shown
 from engine.models.gguf import read_header
-from engine.text.backend import ids_of, refusals
+from engine.text import byte_pairs
+from engine.text.backend import ids_of
+from engine.text.sentencepiece import SentencePiece
+from engine.text.splitting import RULES, Rule
 from engine.text.vocabulary import (
-    BYTE_LETTERS,
+    BYTE_TOKEN,
+    END_TEXTS,
     AddedToken,
     Vocabulary,
     byte_level_bytes,
     check_added,
     end_ids,
+    marked_bytes,
     missing,
 )
 
-_CONTROL, _USER_DEFINED, _UNUSED, _BYTE = 3, 4, 5, 6
-_NORMAL = 1
-# Bytes that everyday text is made of. Published vocabularies lack some others, which hardly ever occur.
-_TEXT_BYTES = frozenset({0x09, 0x0A, *range(0x20, 0x7F), *range(0x80, 0xC0), *range(0xC2, 0xF1)})
-
-_LLAMA3_WORDS = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-_DEEPSEEK_CODER_STEPS = (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-퟿]+")
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
+# A control token of this name ends a turn; a user-defined one may be a tag of HTML.
+_AMBIGUOUS_ENDS = frozenset({"</s>", "<eos>"})
+_PHI3_WITHOUT_STRIPPING = frozenset({"<unk>", "<s>", "<|endoftext|>"})
 
 
-def _split(pattern: str) -> Any:
-    return pre_tokenizers.Split(Regex(pattern), "isolated")
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The tokens of a file by id, and what was found wrong with them."""
+
+    metadata: dict[str, Any]
+    tokens: list[str]
+    types: list[int]
+    warnings: list[str] = field(default_factory=list)
+
+    def ids(self, *without: int) -> dict[str, int]:
+        """Text → id of all tokens but those of the types in `without`; of equals the first."""
+        is_wanted = [kind not in without for kind in self.types]
+        texts = list(compress(self.tokens, is_wanted))
+        ids = list(compress(range(len(self.tokens)), is_wanted))
+        return dict(zip(reversed(texts), reversed(ids), strict=True))
+
+    def token_id(self, key: str, default: int | None = None) -> int | None:
+        """An id that a key names; one outside the vocabulary is left out with a warning."""
+        value = self.metadata.get(f"tokenizer.ggml.{key}")
+        if value is None:
+            usual = default is not None and default < len(self.types) and self.types[default] == _CONTROL
+            return default if usual else None
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(self.tokens):
+            return value
+        self.warnings.append(
+            f"The {key} {shown(value)} is outside the vocabulary of {len(self.tokens)} tokens; ignored."
+        )
+        return None
+
+    def text(self, token_id: int | None) -> str:
+        return "" if token_id is None else self.tokens[token_id]
 
 
-def _bytes(use_regex: bool) -> Any:
-    return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=use_regex)
+@dataclass(frozen=True, slots=True)
+class _Coding:
+    """What one kind of tokenizer does: text to ids, ids to bytes, and what it assumes of prompts."""
 
-
-def _single_digits() -> Any:
-    return pre_tokenizers.Digits(individual_digits=True)
-
-
-def _deepseek_coder() -> list[Any]:
-    return [*map(_split, _DEEPSEEK_CODER_STEPS), _single_digits(), _bytes(False)]
-
-
-_SPLITTERS: dict[str, Callable[[], list[Any]]] = {
-    "gpt-2": lambda: [_bytes(True)],
-    "smollm": lambda: [_single_digits(), _bytes(True)],
-    "llama-bpe": lambda: [_split(_LLAMA3_WORDS), _bytes(False)],
-    "deepseek-coder": _deepseek_coder,
-}
-_ALIASES = {"llama3": "llama-bpe", "llama-v3": "llama-bpe"}
+    kind: str
+    encode: Callable[[str, bool], list[int]]
+    bytes_of: Callable[[int], bytes]
+    adds_bos: bool
+    has_prefix: bool = False  # a space before the first word, and before the first behind an added token
+    default_bos: int | None = None
+    default_eos: int | None = None
 
 
 def read(path: str) -> Vocabulary:
@@ -68,64 +89,58 @@ def read(path: str) -> Vocabulary:
 
 
 def from_metadata(metadata: dict[str, Any]) -> Vocabulary:
-    """The vocabulary that a header's metadata describe."""
-    pre = _check_kind(metadata)
+    """The vocabulary that a header's metadata describe. Raises TokenizerError."""
+    coding_of = _kind(metadata)
     tokens = _strings(metadata, "tokens")
-    types = _types(metadata, len(tokens))
-    merges = _strings(metadata, "merges")
-    added = tuple(
-        AddedToken(token_id, tokens[token_id], control=kind == _CONTROL)
-        for token_id, kind in enumerate(types)
-        if kind in (_CONTROL, _USER_DEFINED) and tokens[token_id]
-    )
+    table = _Table(metadata, tokens, _types(metadata, len(tokens)))
+    added = _added(table)
     check_added([token.text for token in added])
-    warnings: list[str] = []
-    bos_id = _token_id(metadata, "bos_token_id", len(tokens), warnings)
-    eos_id = _token_id(metadata, "eos_token_id", len(tokens), warnings)
-    listed = {eos_id}
-    for key in ("eot_token_id", "eom_token_id"):
-        listed.add(_token_id(metadata, key, len(tokens), warnings))
+    coding = coding_of(table)
+    bos_id = table.token_id("bos_token_id", coding.default_bos)
+    eos_id = table.token_id("eos_token_id", coding.default_eos)
+    listed = (eos_id, table.token_id("eot_token_id"), table.token_id("eom_token_id"))
+    add_bos = metadata.get("tokenizer.ggml.add_bos_token", coding.adds_bos)
     template = metadata.get("tokenizer.chat_template")
-    backend = _build(pre, tokens, types, merges, warnings)
-    add_bos = metadata.get("tokenizer.ggml.add_bos_token", pre == "llama-bpe")
     return Vocabulary(
-        kind=f"gpt2/{pre}",
+        kind=coding.kind,
         vocab_size=len(tokens),
         added=added,
         control_ids=frozenset(token.id for token in added if token.control),
-        encode=lambda text, _is_first: ids_of(backend, text),
-        bytes_of=lambda token_id: _bytes_of(tokens[token_id], types[token_id]),
+        encode=coding.encode,
+        bytes_of=coding.bytes_of,
         bos_id=bos_id,
-        bos_token="" if bos_id is None else tokens[bos_id],
-        eos_token="" if eos_id is None else tokens[eos_id],
+        bos_token=table.text(bos_id),
+        eos_token=table.text(eos_id),
         eos_ids=end_ids((token_id for token_id in listed if token_id is not None), added),
         add_bos=add_bos is True and bos_id is not None,
         chat_template=template if isinstance(template, str) else None,
-        warnings=tuple(warnings),
+        warnings=tuple(table.warnings),
+        strips_first_space=coding.has_prefix,
+        begins_behind_added=coding.has_prefix,
     )
 
 
-def _check_kind(metadata: dict[str, Any]) -> str:
-    """The name of the splitting rule; every other kind of tokenizer is refused by name."""
+def _kind(metadata: dict[str, Any]) -> Callable[[_Table], _Coding]:
+    """What builds the encoder; a kind or a rule that is not known here is refused by name."""
     model = metadata.get("tokenizer.ggml.model")
     if model is None:
         raise missing("the file has no tokenizer")
-    if model != "gpt2":
+    if model == "llama":
+        return _sentence_piece
+    if model not in ("gpt2", "gemma4"):
         raise TokenizerError(
-            f"The tokenizer kind {shown(model)} is not supported yet.",
-            "Models with a byte-level BPE tokenizer (gpt2) run.",
+            f"The tokenizer kind {shown(model)} is not supported.",
+            "Models with a BPE or SentencePiece tokenizer (gpt2, gemma4, llama) run.",
         )
-    pre = metadata.get("tokenizer.ggml.pre")
+    pre = "gemma4" if model == "gemma4" else metadata.get("tokenizer.ggml.pre")
     if pre is None:
         raise missing("the file does not say how its tokenizer splits text (tokenizer.ggml.pre)")
-    name = _ALIASES.get(pre, pre) if isinstance(pre, str) else pre
-    if not isinstance(name, str) or name not in _SPLITTERS:
-        known = ", ".join(sorted([*_SPLITTERS, *_ALIASES]))
+    if not isinstance(pre, str) or pre not in RULES:
         raise TokenizerError(
             f"The tokenizer splits text by an unknown rule, {shown(pre)} (tokenizer.ggml.pre).",
-            f"Known rules: {known}.",
+            f"Known rules: {', '.join(sorted(RULES))}.",
         )
-    return name
+    return lambda table: _byte_pairs(table, f"{model}/{pre}", RULES[pre])
 
 
 def _strings(metadata: dict[str, Any], key: str) -> list[str]:
@@ -141,59 +156,98 @@ def _types(metadata: dict[str, Any], num_tokens: int) -> list[int]:
     types = metadata.get("tokenizer.ggml.token_type")
     if types is None:
         return [_NORMAL] * num_tokens
-    if not isinstance(types, list) or len(types) != num_tokens:
+    if not isinstance(types, list) or len(types) != num_tokens or set(map(type, types)) != {int}:
         raise missing("its tokenizer has not one type for each token (tokenizer.ggml.token_type)")
     return types
 
 
-def _token_id(metadata: dict[str, Any], key: str, num_tokens: int, warnings: list[str]) -> int | None:
-    """An id that a key names; one outside the vocabulary is left out with a warning."""
-    value = metadata.get(f"tokenizer.ggml.{key}")
-    if value is None:
-        return None
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < num_tokens:
-        return value
-    warnings.append(f"The {key} {shown(value)} is outside the vocabulary of {num_tokens} tokens; ignored.")
-    return None
+def _scores(table: _Table) -> list[float]:
+    """The score of each token; merging has no order without them."""
+    scores: Any = table.metadata.get("tokenizer.ggml.scores")
+    is_list = isinstance(scores, list) and set(map(type, scores)) <= {int, float}
+    if not is_list or len(scores) != len(table.tokens):
+        raise missing("its tokenizer has not one score for each token (tokenizer.ggml.scores)")
+    if any(map(math.isnan, scores)):
+        raise missing("a score of its tokenizer is not a number (tokenizer.ggml.scores)")
+    return list(scores)
 
 
-def _build(
-    pre: str, tokens: list[str], types: list[int], merges: list[str], warnings: list[str]
-) -> Tokenizer:
-    """The encoder of plain text. Control tokens are not in it, so no merge can make one."""
-    usable = {
-        text: token_id
-        for token_id, (text, kind) in reversed(list(enumerate(zip(tokens, types, strict=True))))
-        if kind not in (_CONTROL, _UNUSED, _BYTE)
-    }
-    pairs = _pairs(merges, usable)
-    if len(pairs) < len(merges):
-        warnings.append(f"{len(merges) - len(pairs)} merges lead out of the vocabulary; ignored.")
-    lacking = sum(byte in _TEXT_BYTES and letter not in usable for letter, byte in BYTE_LETTERS.items())
-    if lacking:
-        warnings.append(f"The vocabulary lacks {lacking} of the bytes of text: some characters get lost.")
-    with refusals("The file's tokenizer cannot be used"):
-        backend = Tokenizer(models.BPE(vocab=usable, merges=pairs, ignore_merges=pre == "llama-bpe"))
-        backend.pre_tokenizer = pre_tokenizers.Sequence(_SPLITTERS[pre]())
-    return backend
+def _added(table: _Table) -> tuple[AddedToken, ...]:
+    """The tokens that are found by their spelling. One with the name of a turn's end is a control token.
+
+    Phi-3's own take the white space behind them, which a GGUF has no key for.
+    """
+    name = str(table.metadata.get("general.name")).lower()
+    strips = table.metadata.get("tokenizer.ggml.model") == "llama" and (
+        "phi-3" in name or "phi3" in name or table.metadata.get("general.architecture") == "phi3"
+    )
+    return tuple(
+        AddedToken(
+            token_id,
+            text,
+            control=kind != _USER_DEFINED or text in END_TEXTS - _AMBIGUOUS_ENDS,
+            rstrip=strips and text not in _PHI3_WITHOUT_STRIPPING,
+        )
+        for token_id, (text, kind) in enumerate(zip(table.tokens, table.types, strict=True))
+        if kind in (_CONTROL, _USER_DEFINED, _UNKNOWN) and text
+    )
 
 
-def _pairs(merges: list[str], vocab: Collection[str]) -> list[tuple[str, str]]:
-    """The merges as pairs, in order of priority; those that lead out of the vocabulary are left out."""
-    pairs = []
-    for merge in merges:
-        cut = merge.find(" ", 1)
-        left, right = merge[:cut], merge[cut + 1 :]
-        if cut > 0 and left in vocab and right in vocab and left + right in vocab:
-            pairs.append((left, right))
-    return pairs
+def _byte_pairs(table: _Table, kind: str, rule: Rule) -> _Coding:
+    """Tokens with merges: of letters that stand for bytes, or of text as SentencePiece writes it."""
+    merges = _strings(table.metadata, "merges")
+    vocab = table.ids(_CONTROL, _UNKNOWN, _UNUSED, *(() if rule.marks_spaces else (_BYTE,)))
+    if rule.marks_spaces:
+        _byte_ids(vocab)  # they are there, as the library needs them
+    backend = byte_pairs.build(vocab, merges, rule, table.warnings)
+    to_bytes = _marked_bytes if rule.marks_spaces else _byte_level_bytes
+    tokens, types = table.tokens, table.types  # what is kept: merges and scores take more room than these
+    return _Coding(
+        kind=kind,
+        encode=lambda text, _is_first: ids_of(backend, text),
+        bytes_of=lambda token_id: to_bytes(tokens[token_id], types[token_id]),
+        adds_bos=rule.adds_bos,
+    )
 
 
-def _bytes_of(text: str, kind: int) -> bytes:
+def _sentence_piece(table: _Table) -> _Coding:
+    """Pieces with scores, as llama.cpp reads them: unused ones merge like others, extra spaces stay."""
+    tokens, ids = table.tokens, table.ids()
+    for token_id, text in enumerate(tokens):
+        if text and ids[text] != token_id:
+            raise missing(f"its tokenizer has the token {shown(text)} twice (tokenizer.ggml.tokens)")
+    has_prefix = table.metadata.get("tokenizer.ggml.add_space_prefix", True) is True
+    scores, pieces = _scores(table), table.ids(_CONTROL, _UNKNOWN, _BYTE)
+    if len(pieces) > 1 and len({scores[token_id] for token_id in pieces.values()}) == 1:
+        table.warnings.append("All pieces have one score: words may be cut otherwise than the model knows.")
+    encoder = SentencePiece(pieces, scores, _byte_ids(ids), has_prefix)
+    return _Coding(
+        kind="llama",
+        encode=encoder.encode,
+        bytes_of=lambda token_id: marked_bytes(tokens[token_id]),
+        adds_bos=True,
+        has_prefix=has_prefix,
+        default_bos=1,
+        default_eos=2,
+    )
+
+
+def _byte_ids(ids: dict[str, int]) -> Sequence[int]:
+    """The ids of the 256 bytes, of which letters are made that are no token."""
+    found = [ids.get(f"<0x{byte:02X}>") for byte in range(256)]
+    present = [token_id for token_id in found if token_id is not None]
+    if len(present) < 256:
+        raise missing(f"its tokenizer lacks {256 - len(present)} of the 256 bytes (<0x00> to <0xFF>)")
+    return present
+
+
+def _byte_level_bytes(text: str, kind: int) -> bytes:
     if kind == _NORMAL:
         return byte_level_bytes(text)
     if kind == _USER_DEFINED:
         return text.encode("utf-8", errors="replace")
-    if kind == _BYTE and len(text) == 6 and text.startswith("<0x"):
-        return bytes.fromhex(text[3:5])
-    return b""
+    return marked_bytes(text) if kind == _BYTE and BYTE_TOKEN.fullmatch(text) else b""
+
+
+def _marked_bytes(text: str, kind: int) -> bytes:
+    return b"" if kind == _UNUSED else marked_bytes(text)

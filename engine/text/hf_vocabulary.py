@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +19,21 @@ from engine.foreign import shown
 from engine.models.hf_folder import read_json
 from engine.text import growth, patterns
 from engine.text.backend import ids_of, refusals
+from engine.text.splitting import PATTERNS
 from engine.text.vocabulary import (
+    SPACE,
     AddedToken,
     Vocabulary,
     byte_level_bytes,
     check_added,
     end_ids,
+    marked_bytes,
     missing,
 )
 
 _MAX_BYTES = 256 << 20
-_BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _WITHOUT_LENGTHS = {"truncation": None, "padding": None}  # both would change what is encoded
+_EMPTY_MODEL = {"type": "BPE", "vocab": {}, "merges": []}
 _STAND_IN = "\U0010fffd\U0010fffc\U0010fffd"
 
 
@@ -42,39 +44,39 @@ def read(folder: str) -> Vocabulary:
         raise missing("the folder has no tokenizer.json")
     data = _read_json(folder, "tokenizer.json")
     for pattern in _patterns(data):
-        patterns.check(pattern)
+        if pattern not in PATTERNS:
+            patterns.check(pattern)
     grown = growth.of(data)
     added = _added_tokens(data)
     check_added([token.text for token in added])
     config = _read_json(folder, "tokenizer_config.json")
     generation = _read_json(folder, "generation_config.json")
     template = _chat_template(folder, config)
-    # From here on the data have the shape that they should. What a normalizer would do to the added tokens
-    # is of no use here.
-    vocab = _backend({**data, **_WITHOUT_LENGTHS, "normalizer": None}, path).get_vocab(True)
+    _backend({"added_tokens": data.get("added_tokens"), "model": _EMPTY_MODEL}, path)
     plain = _backend(_plain_data(data), path)
+    # From here on the data have the shape that they should.
     kind = _model_kind(data["model"])
-    ids_by_text = vocab | {token.text: token.id for token in added}
+    vocab = plain.get_vocab(False) | {token.text: token.id for token in added}
     warnings: list[str] = []
     bos_token, eos_token = (_token_text(config, name, warnings) for name in ("bos_token", "eos_token"))
-    bos_id = ids_by_text.get(bos_token) if bos_token else None
+    bos_id = vocab.get(bos_token) if bos_token else None
     eos_id = vocab.get(eos_token) if eos_token else None
     vocab_size = max(vocab.values(), default=-1) + 1
     listed = _listed_ends(eos_id, generation, vocab_size, warnings)
     texts = {token_id: text for text, token_id in vocab.items()}
-    to_bytes, strips = _decoder(data.get("decoder"))
+    to_bytes, strips = _decoder(data)
     return Vocabulary(
         kind=f"tokenizer.json/{kind}",
         vocab_size=vocab_size,
         added=tuple(added),
         control_ids=frozenset(token.id for token in added if token.control),
         encode=_encoder(plain, data, grown),
-        bytes_of=_bytes_of(texts, {token.id for token in added}, to_bytes),
+        bytes_of=_bytes_of(texts, added, to_bytes),
         bos_id=bos_id,
         bos_token=bos_token,
         eos_token=eos_token,
         eos_ids=end_ids(listed, added),
-        add_bos=bos_id is not None and _first_id(data.get("post_processor")) == bos_id,
+        add_bos=bos_id is not None and _adds_bos(config, data.get("post_processor"), bos_id),
         chat_template=template,
         warnings=tuple(warnings),
         strips_first_space=strips,
@@ -139,7 +141,8 @@ def _added_tokens(data: dict[str, Any]) -> list[AddedToken]:
         text, token_id = entry.get("content"), entry.get("id")
         if isinstance(text, str) and text and isinstance(token_id, int):
             flags = {name: entry.get(name) is True for name in ("lstrip", "rstrip", "single_word")}
-            added.append(AddedToken(token_id, text, control=entry.get("special") is True, **flags))
+            special, late = entry.get("special") is True, entry.get("normalized") is True
+            added.append(AddedToken(token_id, text, control=special, late=late, **flags))
     return added
 
 
@@ -182,6 +185,12 @@ def _model_kind(model: dict[str, Any]) -> str:
     if kind == "Unigram" and model.get("unk_id") is None:
         raise missing("its tokenizer has no token for unknown characters (unk_id)")
     return str(kind)
+
+
+def _adds_bos(config: dict[str, Any], post_processor: object, bos_id: int) -> bool:
+    """Whether a prompt begins with a BOS: as the config says, else as the post-processor does."""
+    stated = config.get("add_bos_token")
+    return stated if isinstance(stated, bool) else _first_id(post_processor) == bos_id
 
 
 def _first_id(post_processor: object) -> int | None:
@@ -236,37 +245,38 @@ def _listed_ends(
     return ends
 
 
-def _decoder(decoder: object) -> tuple[Callable[[str], bytes], bool]:
-    """(token text → bytes, whether an answer's first space is dropped) of a tokenizer.json's decoder."""
+def _decoder(data: dict[str, Any]) -> tuple[Callable[[str], bytes], bool]:
+    """(token text → bytes, whether an answer's first space is dropped) of a tokenizer.json.
+
+    Where it names no decoder, what splits a text tells how its tokens are written.
+    """
+    decoder = data.get("decoder") or data.get("pre_tokenizer")
     steps = [decoder] if isinstance(decoder, dict) else []
     if steps and steps[0].get("type") == "Sequence":
-        steps = [step for step in steps[0].get("decoders") or () if isinstance(step, dict)]
+        inner = steps[0].get("decoders") or steps[0].get("pretokenizers")
+        steps = [step for step in inner or () if isinstance(step, dict)]
     kinds = [step.get("type") for step in steps]
     if "ByteLevel" in kinds:
         return byte_level_bytes, False
     if "Metaspace" in kinds:
-        return _word_piece_bytes, steps[kinds.index("Metaspace")].get("prepend_scheme", "always") != "never"
-    if "ByteFallback" in kinds:
+        return marked_bytes, steps[kinds.index("Metaspace")].get("prepend_scheme", "always") != "never"
+    if "ByteFallback" in kinds or any(step.get("pattern") == {"String": SPACE} for step in steps):
         strips = any(step.get("type") == "Strip" and step.get("start") for step in steps)
-        return _word_piece_bytes, strips
+        return marked_bytes, strips
     raise TokenizerError(
         f"The tokenizer's decoder {shown(kinds[0] if kinds else 'none')} is not supported.",
         "Models with a byte-level or SentencePiece tokenizer run.",
     )
 
 
-def _word_piece_bytes(text: str) -> bytes:
-    """The bytes of a SentencePiece token: `<0xE2>` is one byte, U+2581 a space."""
-    if byte := _BYTE_TOKEN.fullmatch(text):
-        return bytes.fromhex(byte.group(1))
-    return text.replace("\u2581", " ").encode("utf-8", errors="replace")
-
-
 def _bytes_of(
-    texts: dict[int, str], added_ids: set[int], to_bytes: Callable[[str], bytes]
+    texts: dict[int, str], added: Iterable[AddedToken], to_bytes: Callable[[str], bytes]
 ) -> Callable[[int], bytes]:
+    """Token id → bytes. Where letters stand for bytes, added tokens are written as they are all the same."""
+    plain = {token.id for token in added} if to_bytes is byte_level_bytes else frozenset()
+
     def bytes_of(token_id: int) -> bytes:
         text = texts.get(token_id, "")
-        return text.encode("utf-8", errors="replace") if token_id in added_ids else to_bytes(text)
+        return text.encode("utf-8", errors="replace") if token_id in plain else to_bytes(text)
 
     return bytes_of

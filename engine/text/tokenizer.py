@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from engine.text.prompt import Part, Spellings
 from engine.text.vocabulary import Vocabulary
 
 _SPACE = re.compile(r"\s*")
+# What \w is for the tokenizers library. https://www.unicode.org/reports/tr18/#word
+_WORD_LETTERS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "Pc"})
+_JOINERS = "\u200c\u200d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,14 @@ class _Hit:
     start: int
     end: int
     id: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Added tokens that are looked for in one go, and those of them that typed text may become."""
+
+    all: Spellings
+    typed: Spellings
 
 
 @plain_errors()
@@ -66,13 +78,17 @@ class Tokenizer:
         self.chat_template = vocabulary.chat_template
         self.strips_first_space = vocabulary.strips_first_space
         self._added = {token.text: token for token in vocabulary.added}
-        self._spellings = Spellings(self._added)
         # A longer template is refused where it is compiled.
-        written = self._spellings.within((self.chat_template or "")[: Limits().source_chars])
+        written = Spellings(self._added).within((self.chat_template or "")[: Limits().source_chars])
         controls = {text for text, token in self._added.items() if token.control}
-        self._protected = frozenset(controls | written)
-        self._unprotected = Spellings(self._added.keys() - self._protected)
+        # Runs of spaces are tokens of some models and stand in every template: they command nothing.
+        self._protected = frozenset(controls | {text for text in written if not text.isspace()})
         self._protected_ids = frozenset(self._added[text].id for text in self._protected)
+        late = {text for text, token in self._added.items() if token.late}
+        self._early, self._late = (
+            _Wanted(Spellings(texts), Spellings(texts - self._protected))
+            for texts in (self._added.keys() - late, late)
+        )
 
     @property
     def control_texts(self) -> frozenset[str]:
@@ -108,33 +124,43 @@ class Tokenizer:
         text = "".join(_sound(part.text) for part in parts)
         ids: list[int] = []
         at = 0
-        for hit in self._find_added(text, parts):
-            ids += self._plain(text[at : hit.start], is_first=at == 0)
+        begins = self._vocabulary.begins_behind_added
+        for hit in self._find_added(text, _Literal(parts)):
+            ids += self._plain(text[at : hit.start], is_first=begins or at == 0)
             ids.append(hit.id)
             at = hit.end
-        return ids + self._plain(text[at:], is_first=at == 0)
+        return ids + self._plain(text[at:], is_first=begins or at == 0)
 
-    def _find_added(self, text: str, parts: tuple[Part, ...]) -> Iterator[_Hit]:
-        literal = _Literal(parts)
+    def _find_added(self, text: str, literal: _Literal) -> Iterator[_Hit]:
+        """The added tokens in a text, in order; the late ones lie between the others."""
+        at = 0
+        for hit in self._find(text, literal, 0, self._early):
+            yield from self._find(text[at : hit.start], literal, at, self._late)
+            yield hit
+            at = hit.end
+        yield from self._find(text[at:], literal, at, self._late)
+
+    def _find(self, text: str, literal: _Literal, offset: int, wanted: _Wanted) -> Iterator[_Hit]:
+        """The wanted tokens in `text`, which begins at `offset` of the prompt."""
 
         def accept(start: int, end: int) -> bool:
             token = self._added[text[start:end]]
-            if token.text in self._protected and literal.overlaps(start, end):
+            if token.text in self._protected and literal.overlaps(offset + start, offset + end):
                 return False
             return not (token.single_word and _is_inside_word(text, start, end))
 
         def among(start: int) -> Spellings:
-            return self._unprotected if literal.overlaps(start, start + 1) else self._spellings
+            return wanted.typed if literal.overlaps(offset + start, offset + start + 1) else wanted.all
 
         at = 0
-        for start, end in self._spellings.find(text, accept, among):
+        for start, end in wanted.all.find(text, accept, among):
             if start < at:  # swallowed by the white space of the one before
                 continue
             token = self._added[text[start:end]]
             if token.lstrip:
                 start = at + len(text[at:start].rstrip())
             at = _end_of_space(text, end) if token.rstrip else end
-            yield _Hit(start, at, token.id)
+            yield _Hit(offset + start, offset + at, token.id)
 
     def _plain(self, text: str, is_first: bool) -> list[int]:
         """Ids of text without added tokens. Should merges lead to one all the same, it is cut in two."""
@@ -168,10 +194,8 @@ class _Literal:
 
 
 def _is_inside_word(text: str, start: int, end: int) -> bool:
-    def is_word(letter: str) -> bool:
-        return letter.isalnum() or letter == "_"
-
-    return is_word(text[start - 1 : start]) or is_word(text[end : end + 1])
+    neighbours = text[max(0, start - 1) : start] + text[end : end + 1]
+    return any(unicodedata.category(letter) in _WORD_LETTERS or letter in _JOINERS for letter in neighbours)
 
 
 def _end_of_space(text: str, start: int) -> int:

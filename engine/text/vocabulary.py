@@ -5,6 +5,7 @@ Knows the byte alphabet of GPT-2 and the usual names of end tokens; does not kno
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from engine.errors import TokenizerError
 from engine.foreign import shown
 
 # Control tokens by which models end a turn, whether or not a setting names them.
-_END_TEXTS = frozenset(
+END_TEXTS = frozenset(
     {
         "<|im_end|>",
         "<|eot_id|>",
@@ -22,11 +23,15 @@ _END_TEXTS = frozenset(
         "<|end|>",
         "<|return|>",
         "<|call|>",
+        "<|calls|>",
+        "<|flush|>",
         "<|endofturn|>",
         "<|end_of_turn|>",
         "<|END_OF_TURN_TOKEN|>",
         "<end_of_turn>",
         "<turn|>",
+        "<|tool_response>",
+        "<end_of_utterance>",
         "<|eot|>",
         "<|EOT|>",
         "<EOT>",
@@ -40,14 +45,20 @@ _END_TEXTS = frozenset(
         "[e~[",
     }
 )
+SPACE = "\u2581"  # stands for a space in SentencePiece's vocabularies
+BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 MOST_ADDED = 100_000  # models that speak have up to about 66,000
 MOST_ADDED_CHARS = 256
-_HARMONY = frozenset({"<|end|>", "<|return|>", "<|call|>"})
+# Where a model has these, <|end|> ends only one of several messages of an answer.
+_LATER_ENDS = (frozenset({"<|return|>", "<|call|>"}), frozenset({"<|flush|>", "<|calls|>"}))
 
 
 @dataclass(frozen=True, slots=True)
 class AddedToken:
-    """A token that is found in text by its spelling. Control ones are never shown."""
+    """A token that is found in text by its spelling. Control ones are never shown.
+
+    Those that are ``late`` are looked for in what the others leave.
+    """
 
     id: int
     text: str
@@ -55,13 +66,15 @@ class AddedToken:
     lstrip: bool = False  # white space on this side belongs to it
     rstrip: bool = False
     single_word: bool = False
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
     """One model's vocabulary. ``encode(text, is_first)`` gives the ids of text without added tokens.
 
-    ``is_first``: nothing stands before the text.
+    ``is_first``: nothing stands before the text; nor does an added token, but where the model
+    ``begins_behind_added`` it counts as nothing.
     """
 
     kind: str
@@ -78,6 +91,7 @@ class Vocabulary:
     chat_template: str | None
     warnings: tuple[str, ...] = ()
     strips_first_space: bool = False
+    begins_behind_added: bool = False
 
 
 def check_added(texts: Collection[str]) -> None:
@@ -99,8 +113,8 @@ def check_added(texts: Collection[str]) -> None:
 def end_ids(listed: Iterable[int], added: Iterable[AddedToken]) -> frozenset[int]:
     """All ids that end an answer: those a setting lists, and control tokens with a known name."""
     by_text = {token.text: token.id for token in added if token.control}
-    ends = set(listed) | {by_text[text] for text in _END_TEXTS & by_text.keys()}
-    if by_text.keys() >= _HARMONY:  # there <|end|> ends only one of several messages of an answer
+    ends = set(listed) | {by_text[text] for text in END_TEXTS & by_text.keys()}
+    if "<|end|>" in by_text and any(by_text.keys() >= later for later in _LATER_ENDS):
         ends.discard(by_text["<|end|>"])
     return frozenset(ends)
 
@@ -127,6 +141,13 @@ def byte_level_bytes(text: str) -> bytes:
         return bytes(BYTE_LETTERS[letter] for letter in text)
     except KeyError:
         return text.encode("utf-8", errors="replace")
+
+
+def marked_bytes(text: str) -> bytes:
+    """The bytes of a SentencePiece token: `<0xE2>` is one byte, U+2581 a space."""
+    if byte := BYTE_TOKEN.fullmatch(text):
+        return bytes.fromhex(byte.group(1))
+    return text.replace(SPACE, " ").encode("utf-8", errors="replace")
 
 
 def missing(what: str) -> TokenizerError:
