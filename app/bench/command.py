@@ -15,7 +15,7 @@ from typing import Any
 from engine.errors import WishError
 from engine.types import LoadSpec
 
-LATER = ("predict", "quality", "speculation")  # reports that are named but do not exist yet
+LATER = ("predict", "speculation")  # reports that are named but do not exist yet
 DEFAULT_REPEAT = 5
 MOST_BATCH = 64
 _FLAGS = {"contexts": "--context", "batches": "--batch", "formats": "--format"}
@@ -45,11 +45,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kv", metavar="BITS", help="auto, 32 or 16")
     parser.add_argument("--device", metavar="DEVICE", help="auto or cpu")
     parser.add_argument("--threads", type=int, metavar="N", help="default: one for each physical core")
-    parser.add_argument("--repeat", type=int, default=DEFAULT_REPEAT, metavar="N", help="rounds, default 5")
+    parser.add_argument("--repeat", type=int, metavar="N", help="rounds, default 5")
+    parser.add_argument("--tokens", type=int, metavar="N", help="of --quality: how much text, default 16,384")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--against", metavar="llama-cpp", help="the same file in another engine, in turn")
-    what.add_argument("--roofline", nargs="*", metavar="GOAL", help="every goal of speed, or the named ones")
+    what.add_argument("--roofline", nargs="*", metavar="GOAL", help="every goal, or the named ones")
     what.add_argument("--kernels", action="store_true", help="every kernel on the model's matrices")
+    what.add_argument("--quality", action="store_true", help="perplexity and KL divergence by format")
     for name in LATER:
         what.add_argument(f"--{name}", dest="later", action="store_const", const=name, help=argparse.SUPPRESS)
 
@@ -61,14 +63,18 @@ def run(arguments: argparse.Namespace, around: Surroundings) -> int:
 
     if "later" in arguments:
         raise WishError(f"--{arguments.later} does not exist in this version.", "See decodeck bench --help.")
-    if arguments.repeat < 1:
+    if _repeat(arguments) < 1:
         raise WishError(f"--repeat {arguments.repeat} cannot be used.", "Give 1 or more.")
+    if "tokens" in arguments and "quality" not in arguments:
+        raise WishError("--tokens says how much text --quality reads.", "Give both, or leave it out.")
     if "against" in arguments:
         measure, lines = _against, tables.ratio_lines
     elif "roofline" in arguments:
         measure, lines = _roofline, tables.goal_lines
     elif "kernels" in arguments:
         measure, lines = _kernels, tables.kernel_lines
+    elif "quality" in arguments:
+        measure, lines = _quality, tables.quality_lines
     else:
         measure, lines = _runs, tables.run_lines
     report = {"hardware": asdict(probe())} | measure(arguments, around)
@@ -82,7 +88,7 @@ def _runs(arguments: argparse.Namespace, around: Surroundings) -> dict[str, Any]
     formats = tuple(_texts(arguments, "formats")) or (around.wish.format,)
     contexts = _numbers(arguments, "contexts", "0,2048", 0, 1 << 24)
     grid = Grid(formats, contexts, _numbers(arguments, "batches", "1", 1, MOST_BATCH))
-    return run_grid(_wish(arguments, around), grid, arguments.repeat, around.say)
+    return run_grid(_wish(arguments, around), grid, _repeat(arguments), around.say)
 
 
 def _against(arguments: argparse.Namespace, around: Surroundings) -> dict[str, Any]:
@@ -97,7 +103,7 @@ def _against(arguments: argparse.Namespace, around: Surroundings) -> dict[str, A
     if len(formats) > 1:
         raise WishError("--against compares one format.", "Give one with --format.")
     require_llama_cpp()  # before a model is fetched or written
-    return compare(replace(_wish(arguments, around), format=formats[0]), arguments.repeat, around.say)
+    return compare(replace(_wish(arguments, around), format=formats[0]), _repeat(arguments), around.say)
 
 
 def _roofline(arguments: argparse.Namespace, around: Surroundings) -> dict[str, Any]:
@@ -109,7 +115,7 @@ def _roofline(arguments: argparse.Namespace, around: Surroundings) -> dict[str, 
     if has_choice or around.wish != LoadSpec("", threads=threads):
         raise WishError("--roofline chooses models, formats and contexts itself.", "Leave them out.")
     return measure_goals(
-        chosen(GOALS, arguments.roofline), threads, arguments.repeat, around.starter, around.say
+        chosen(GOALS, arguments.roofline), threads, _repeat(arguments), around.starter, around.say
     )
 
 
@@ -122,7 +128,23 @@ def _kernels(arguments: argparse.Namespace, around: Surroundings) -> dict[str, A
     if len(formats) > 1:
         raise WishError("--kernels measures the matrices of one format.", "Give one with --format.")
     wish = replace(_wish(arguments, around), format=formats[0])
-    return measure_kernels(wish, arguments.repeat, around.say)
+    return measure_kernels(wish, _repeat(arguments), around.say)
+
+
+def _quality(arguments: argparse.Namespace, around: Surroundings) -> dict[str, Any]:
+    from app.bench.quality import DEFAULT_TOKENS, LEAST_TOKENS, cases, measure_quality
+
+    if "contexts" in arguments or "batches" in arguments or around.wish.context:
+        raise WishError("--quality reads windows of its own length.", "Leave contexts and batches out.")
+    if "repeat" in arguments:
+        raise WishError("--quality has nothing to repeat: it measures no speed.", "Leave --repeat out.")
+    tokens = getattr(arguments, "tokens", DEFAULT_TOKENS)
+    if tokens < LEAST_TOKENS:
+        raise WishError(f"--tokens {tokens} cannot be used.", f"Give {LEAST_TOKENS} or more.")
+    formats = _texts(arguments, "formats") or [each for each in [around.wish.format] if each != "auto"]
+    wish = _wish(arguments, around)
+    measured = measure_quality(wish, cases(formats, wish.kv), tokens, around.say)
+    return {"model": wish.path} | measured.as_json()
 
 
 def _wish(arguments: argparse.Namespace, around: Surroundings) -> LoadSpec:
@@ -134,6 +156,11 @@ def _wish(arguments: argparse.Namespace, around: Surroundings) -> LoadSpec:
     shape, _, types = arguments.random.partition(":")
     mix = model_types.parse_mix(types)
     return replace(around.wish, path=str(make_model.ensure(model_types.shape_named(shape), mix, around.say)))
+
+
+def _repeat(arguments: argparse.Namespace) -> int:
+    rounds: int = getattr(arguments, "repeat", DEFAULT_REPEAT)
+    return rounds
 
 
 def _texts(arguments: argparse.Namespace, name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Every goal of speed of the program, and how each is measured."""
+"""Every goal of performance of the program, and how each is measured."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from app.bench.interleave import Samples, Spread, values
 from app.bench.lab import Lab
 from app.bench.lengths import DECODE_STEPS, DEEP_TOKENS, MOST_LOADS, PROMPT_TOKENS
 from app.bench.process import WorkerError
+from app.bench.quality import DEFAULT_TOKENS, FILE_EXACT_KV, measure_quality
 from app.bench.roofline import AT_LEAST, BELOW, Goal, Outcome
 from app.bench.runs import bandwidth_fraction
 from engine.models.spec import read_spec
@@ -183,6 +184,17 @@ def first_byte_s(path: Path, threads: int) -> float:
     return seconds
 
 
+def int8_activations(lab: Lab) -> Outcome:
+    """What rounding activations to 8 bits costs, in % of perplexity: the file's bits against float32, which
+    have the same weights, both with 32-bit KV.
+    """
+    path = lab.starter()
+    measured = measure_quality(lab.wish(path), (FILE_EXACT_KV,), DEFAULT_TOKENS, lab.say)
+    exact, rounded = measured.formats
+    note = f"{rounded.perplexity:.3f} and {exact.perplexity:.3f}, KL {rounded.kl:.5f} nats"
+    return Outcome(Spread.of([100 * (rounded.perplexity / exact.perplexity - 1)]), note)
+
+
 def _output_of(arguments: list[str]) -> bytes:
     """Standard output of one of this program's commands. Raises WorkerError where it fails."""
     with child.command(arguments) as running:
@@ -243,4 +255,5 @@ GOALS = (
     Goal("prefill_512_starter_vs_llamacpp", AT_LEAST, 2.0, "×", prefill_against(_starter)),
     Goal("window_over_no_window", AT_LEAST, 0.97, "×", window),
     Goal("start_to_first_token_s", BELOW, 3.0, "s", first_token),
+    Goal("int8_activations_perplexity", BELOW, 0.5, "%", int8_activations),
 )

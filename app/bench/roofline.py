@@ -31,7 +31,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One promise of speed: the median of ``measure`` is ``direction`` ``goal``."""
+    """One promise: the median of ``measure`` is ``direction`` ``goal``."""
 
     name: str
     direction: str

@@ -94,6 +94,18 @@ def kernel_lines(report: Mapping[str, Any]) -> list[str]:
     return [report["model"], *_aligned(rows), "* what this model is loaded for; the others for comparison"]
 
 
+def quality_lines(report: Mapping[str, Any]) -> list[str]:
+    """One line for each format; the first is what the others are compared with."""
+    exact = report["quality"][0]["perplexity"]
+    rows: list[_Row] = [("format", "KV", "perplexity", "", "KL, nats", "")]
+    for each in report["quality"]:
+        change = f"{100 * (each['perplexity'] / exact - 1):+.2f} %"
+        figures = (f"{each['perplexity']:.3f}", change, f"{each['kl']:.5f}")
+        rows.append((each["format"], str(each["kv_bits"]), *figures, ""))
+    read = f"On the first {report['tokens']:,} tokens of Alice's Adventures in Wonderland"
+    return [report["model"], *_aligned(rows), f"{read}; perplexity and KL against the first line."]
+
+
 def _aligned(rows: Sequence[_Row]) -> list[str]:
     """Columns two spaces apart; the first is aligned left, the last where it is text."""
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]

@@ -40,7 +40,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return lines[0]
 
 
-@pytest.mark.parametrize("option", ["--predict", "--quality", "--speculation"])
+@pytest.mark.parametrize("option", ["--predict", "--speculation"])
 def test_a_report_that_does_not_exist_yet_is_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{option} does not exist in this version" in refusal(capsys, option)
 

@@ -31,6 +31,7 @@ PROMISED = {
     "load_1b_over_read": ("below", 2.5),
     "rss_growth_over_held": ("below", 1.2),
     "start_to_first_token_s": ("below", 3.0),
+    "int8_activations_perplexity": ("below", 0.5),
 }
 
 
