@@ -73,6 +73,10 @@ class Ours(Contender):
             raise
         super().__init__(worker, wish.path, self.held.ready_s, self.held.load_s)
 
+    def load_again_s(self) -> float:
+        """Seconds of loading the same model again in the same process."""
+        return float(self._worker.ask("load_again")["seconds"])
+
     def forget(self) -> None:
         """Give all caches back."""
         self._worker.ask("forget")
