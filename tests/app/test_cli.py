@@ -103,7 +103,7 @@ def test_the_same_seed_gives_the_same_tokens(model: Path) -> None:
         (("chat", "hi", "--temperature", "nan"), "nan"),
         (("chat", "hi", "--max-tokens", "0"), "--max-tokens"),
         (("chat",), "PROMPT"),
-        (("bench", "--quality"), "--quality"),
+        (("bench", "--predict"), "--predict"),
         (("chat", "hi", "--set", "no_such=1"), "no_such"),
         (("chat", "hi", "--offline"), "no model"),
         (("fetch", "--offline"), "--offline"),
