@@ -26,11 +26,44 @@ class RopeSpec:
     """Rotary position embedding: base and how it is stretched beyond the trained length."""
 
     theta: float = 10_000.0
-    scaling: str = "none"  # none | linear | llama3
+    scaling: str = "none"  # none | linear | llama3 | yarn | longrope
     factor: float = 1.0
-    low_freq_factor: float = 1.0
+    low_freq_factor: float = 1.0  # of llama3
     high_freq_factor: float = 4.0
-    original_context: int = 8192
+    original_context: int = 8192  # of llama3, yarn and longrope
+    beta_fast: float = 32.0  # of yarn: turns in the original context above which nothing is stretched
+    beta_slow: float = 1.0  # and below which everything is
+    is_truncated: bool = True  # these bounds fall on whole dimensions
+    attention_factor: float = 1.0  # of yarn and longrope: multiplies rotated queries and keys
+    short_factors: tuple[float, ...] = ()  # of longrope, one a pair; empty: a tensor of the file
+    long_factors: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LayerOptions:
+    """What may differ from layer to layer."""
+
+    sliding_window: int | None  # tokens it sees, itself included; None: all
+    rope: RopeSpec | None  # None: it does not rotate
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderOptions:
+    """Where a dense decoder differs from Llama's, whose options are these defaults."""
+
+    pre_norms: bool = True  # before attention and the feed-forward part
+    post_norms: bool = False  # of their outputs, before these are added to the residual
+    qk_norm: str = "none"  # none | head: every head by itself | all: all heads of a token together
+    biases: tuple[str, ...] = ()  # which products have one: qkv, o, gate_up, down
+    activation: str = "silu"  # silu | gelu_tanh
+    embedding_scale: float = 1.0
+    residual_scale: float = 1.0  # of what a part adds to the residual
+    attention_scale: float | None = None  # of queries times keys; None: 1 / √head_dim
+    attention_cap: float | None = None  # c: scores become c · tanh(score / c)
+    logit_divisor: float = 1.0
+    logit_cap: float | None = None
+    rotary_dim: int | None = None  # first numbers of a head that are rotated; None: all
+    layers: tuple[LayerOptions, ...] = ()  # one each; empty: all as the model's rope and window say
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +88,27 @@ class ModelSpec:
     sliding_window: int | None
     files: tuple[str, ...]
     tensors: tuple[TensorInfo, ...]
+    options: DecoderOptions = DecoderOptions()
+
+    @property
+    def layers(self) -> tuple[LayerOptions, ...]:
+        """The options of every layer."""
+        return self.options.layers or (LayerOptions(self.sliding_window, self.rope),) * self.num_layers
+
+    @property
+    def ropes(self) -> tuple[RopeSpec, ...]:
+        """The kinds of rotation there are, each once: every one is a table."""
+        return tuple(dict.fromkeys(layer.rope for layer in self.layers if layer.rope))
+
+    @property
+    def rotary_dim(self) -> int:
+        """Numbers of a head that are rotated."""
+        return self.options.rotary_dim or self.head_dim
+
+    @property
+    def attention_scale(self) -> float:
+        """What queries times keys are multiplied with."""
+        return self.options.attention_scale or self.head_dim**-0.5
 
     @property
     def num_params(self) -> int:

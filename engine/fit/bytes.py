@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 
-from engine.models.families import tensor_names
+from engine.models.families import GROUPS, tensor_names, tensor_shapes
 from engine.quant.formats import NATIVE_FORMATS, WEIGHT_FORMATS, held_nbytes
 from engine.types import ModelSpec, TensorInfo
 
 _INT4_TYPES = ("Q4_0", "Q4_1")
 _NATIVE_COLS, _NATIVE_HEAD = 32, 16  # what the native kernels need columns and head sizes to be multiples of
-_STACKED = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))
 _KV_TENSORS = 2  # keys and values
 _ACTIVATION_BYTES = 4
+_VECTOR_BYTES = 4
+_ROTATION_BYTES = 8
 _NATIVE_INPUT_BYTES = 8  # of dk_linear's scratch for one input: 7.1
 
 
@@ -69,7 +70,7 @@ def held_matrices(spec: ModelSpec, format: str, is_native: bool = False) -> list
     stacks = [
         tuple(f"layers.{index}.{kind}" for kind in kinds)
         for index in range(spec.num_layers)
-        for kinds in _STACKED
+        for kinds in GROUPS.values()
     ]
     stacks += [("head",)] if "head" in tensors else []
     if is_native:
@@ -95,10 +96,16 @@ def _matrix(words: tuple[str, ...], held: str, tensors: dict[str, TensorInfo]) -
 
 @lru_cache(maxsize=32)  # a slider asks for the same model again and again
 def weight_bytes(spec: ModelSpec, format: str, is_native: bool = False) -> int:
-    """Bytes of all weights as held: matrices with their scales and padding, norms in float32."""
-    norms = (2 * spec.num_layers + 1) * spec.hidden_size * 4
-    factors = spec.head_dim // 2 * 4 if "rope_factors" in tensor_names(spec) else 0
-    return norms + factors + sum(matrix.nbytes for matrix in held_matrices(spec, format, is_native))
+    """Bytes of all weights as held: matrices with their scales and padding, norms and biases in float32."""
+    vectors = sum(shape[0] for word, shape in _held_shapes(spec).items() if len(shape) == 1)
+    matrices = sum(matrix.nbytes for matrix in held_matrices(spec, format, is_native))
+    return vectors * _VECTOR_BYTES + matrices
+
+
+def _held_shapes(spec: ModelSpec) -> dict[str, tuple[int, ...]]:
+    """Words and shapes of what stays in memory: factors of a rotation are in its table."""
+    shapes = tensor_shapes(spec)
+    return {word: shapes[word] for word in tensor_names(spec) if not word.startswith("rope_")}
 
 
 def weight_bits(spec: ModelSpec, format: str, is_native: bool = False) -> float:
@@ -108,7 +115,7 @@ def weight_bits(spec: ModelSpec, format: str, is_native: bool = False) -> float:
 
 @lru_cache(maxsize=32)
 def layer_bits(spec: ModelSpec, format: str, is_native: bool = False) -> int:
-    """Bits (without scales) that hold most of the layers' parameters: 4, 8, 16 or 32."""
+    """Bits (without scales) that hold most of the layers' parameters: 4, 5, 6, 8, 16 or 32."""
     counts: dict[int, int] = {}
     for matrix in held_matrices(spec, format, is_native)[1:]:
         bits = WEIGHT_FORMATS[matrix.held].element_bits
@@ -126,15 +133,16 @@ def kv_bytes(spec: ModelSpec, tokens: int, kv_bits: int) -> int:
 
 
 def working_bytes(spec: ModelSpec, context: int, piece: int, is_native: bool = False) -> int:
-    """Bytes of tables and activations: the rotary table, and the widest moment of one prefill piece.
+    """Bytes of tables and activations: the rotary tables, and the widest moment of one prefill piece.
 
-    That is the residual, the gated activation with both its inputs, the mask over the context, one row of
-    logits; or the attention scores' block, which is small beside them. Native products keep their inputs in
-    8 bits too.
+    That is the residual, the gated activation with both its inputs, a mask over the context for each kind of
+    layer, one row of logits; or the attention scores' block, which is small beside them. Native products keep
+    their inputs in 8 bits too.
     """
-    table = context * spec.head_dim // 2 * 8
-    groups = spec.num_heads // spec.num_kv_heads
-    per_row = 3 * spec.hidden_size + 3 * spec.intermediate_size + groups * context
+    tables = len(spec.ropes) * context * (spec.rotary_dim // 2) * _ROTATION_BYTES
+    groups, windows = spec.num_heads // spec.num_kv_heads, {layer.sliding_window for layer in spec.layers}
+    seen = sum(context if window is None else min(context, window + piece) for window in windows)
+    per_row = 3 * spec.hidden_size + 3 * spec.intermediate_size + groups * seen
     widest = max(spec.hidden_size, spec.intermediate_size, spec.num_heads * spec.head_dim)
     inputs = piece * widest * _NATIVE_INPUT_BYTES if is_native else 0
-    return table + inputs + _ACTIVATION_BYTES * (piece * per_row + 2 * spec.vocab_size)
+    return tables + inputs + _ACTIVATION_BYTES * (piece * per_row + 2 * spec.vocab_size)

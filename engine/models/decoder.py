@@ -1,11 +1,10 @@
-"""The lean decoder: one forward pass of a Llama-like model over rows of any number of sequences.
+"""The lean decoder: one forward pass of a dense model over rows of any number of sequences.
 
 It reads weights and caches and knows nothing of requests, sampling or files.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,12 +13,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.kv.cache import ContiguousCache, KVCache
+from engine.models.attention import attend, first_visible, piece_mask
+from engine.models.rotary import Rotary, rotate
 from engine.native import step
 from engine.native.library import NativeLibrary
 from engine.quant.linear import Embedding, Linear
 from engine.types import ModelSpec, RopeSpec
-
-_TABLE_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +53,37 @@ class Runner(Protocol):
 
 @dataclass(slots=True)
 class Layer:
-    """Weights of one block. ``qkv`` and ``gate_up`` give one or several products, read side by side."""
+    """Weights of one block. ``qkv`` and ``gate_up`` give one or several products, read side by side.
 
-    attention_norm: Tensor  # [hidden] float32
+    Norms and biases are float32; None: the model has none there. A bias is as long as its products together.
+    The norms of q and k are [head_dim], or as long as all their heads.
+    """
+
     qkv: tuple[Linear, ...]
     output: Linear
-    mlp_norm: Tensor  # [hidden] float32
     gate_up: tuple[Linear, ...]
     down: Linear
+    attention_norm: Tensor | None = None  # [hidden]
+    mlp_norm: Tensor | None = None
+    post_attention_norm: Tensor | None = None
+    post_mlp_norm: Tensor | None = None
+    q_norm: Tensor | None = None
+    k_norm: Tensor | None = None
+    qkv_bias: Tensor | None = None
+    output_bias: Tensor | None = None
+    gate_up_bias: Tensor | None = None
+    down_bias: Tensor | None = None
+
+    @property
+    def linears(self) -> tuple[Linear, ...]:
+        return (*self.qkv, self.output, *self.gate_up, self.down)
 
     @property
     def nbytes(self) -> int:
-        linears = (*self.qkv, self.output, *self.gate_up, self.down)
-        return self.attention_norm.nbytes + self.mlp_norm.nbytes + sum(x.nbytes for x in linears)
+        norms = (self.attention_norm, self.mlp_norm, self.post_attention_norm, self.post_mlp_norm)
+        biases = (self.qkv_bias, self.output_bias, self.gate_up_bias, self.down_bias)
+        vectors = [each for each in (*norms, self.q_norm, self.k_norm, *biases) if each is not None]
+        return sum(x.nbytes for x in self.linears) + sum(x.nbytes for x in vectors)
 
 
 @dataclass(slots=True)
@@ -78,52 +95,34 @@ class Weights:
     output_norm: Tensor  # [hidden] float32
     head: Linear
     is_tied: bool
-    rope_factors: Tensor | None = None  # [head_dim / 2], divides the frequencies
 
     @property
     def nbytes(self) -> int:
         head = 0 if self.is_tied else self.head.nbytes
-        factors = 0 if self.rope_factors is None else self.rope_factors.nbytes
-        own = self.embedding.nbytes + self.output_norm.nbytes + head + factors
+        own = self.embedding.nbytes + self.output_norm.nbytes + head
         return own + sum(layer.nbytes for layer in self.layers)
 
 
-def rope_frequencies(rope: RopeSpec, dim: int) -> Tensor:
-    """Angular frequencies [dim / 2] in float64: theta^(−2i/dim), stretched as the model was trained.
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """What all layers of one forward pass share."""
 
-    Sources: RoFormer (arXiv 2104.09864); linear: arXiv 2306.15595; llama3: Llama 3.1's reference
-    ``apply_scaling``, which leaves short waves, divides long ones and blends between.
-    """
-    inverse = 1.0 / rope.theta ** (torch.arange(0, dim, 2, dtype=torch.float64) / dim)
-    if rope.scaling == "linear":
-        return inverse / rope.factor
-    if rope.scaling != "llama3":
-        return inverse
-    wave = 2 * math.pi / inverse
-    turns = rope.original_context / wave
-    blend = (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor)
-    blend = blend.clamp(0.0, 1.0)  # 0: long waves, divided; 1: short waves, kept
-    return inverse * ((1 - blend) / rope.factor + blend)
-
-
-def rope_table(frequencies: Tensor, context: int) -> Tensor:
-    """Unit rotations e^{i·position·frequency}, complex64 [context, dim / 2], from angles in float64."""
-    table = torch.empty(context, frequencies.shape[0], dtype=torch.complex64)
-    for start in range(0, context, _TABLE_ROWS):  # in strips: the angles of a long context are large
-        positions = torch.arange(start, min(start + _TABLE_ROWS, context), dtype=torch.float64)
-        angles = torch.outer(positions, frequencies.double())
-        table[start : start + _TABLE_ROWS] = torch.polar(torch.ones_like(angles), angles)
-    return table
+    segments: list[Segment]
+    rotations: dict[RopeSpec, Tensor]  # [rows, 1, rotary_dim / 2]
+    masks: dict[int | None, list[Tensor | None]]  # by window, one a segment
 
 
 class Decoder:
-    """A Llama-like model: pre-norm, rotary attention with grouped keys, gated SiLU.
+    """A dense decoder by options: norms before or after each part, rotary attention with grouped keys, a
+    gated feed-forward part.
 
     The residual stream is float32 in every format; products run in ``dtype``. Query and key rows are in the
-    interleaved order (pairs side by side), so that a rotation is one complex product.
+    interleaved order (pairs side by side), so that a rotation is one complex product. ``rope_factors``
+    [rotary_dim / 2] divide the frequencies.
 
-    With ``native`` kernels, and weights held for them, a step of few rows is one call of theirs; prefill and
-    everything else is torch's operations around each matrix's own product.
+    With ``native`` kernels, and weights held for them, a step of few rows is one call of theirs where they
+    serve the model's options; prefill and everything else is torch's operations around each matrix's own
+    product.
     """
 
     def __init__(
@@ -134,28 +133,27 @@ class Decoder:
         dtype: torch.dtype,
         kv_dtype: torch.dtype,
         native: NativeLibrary | None = None,
+        rope_factors: Tensor | None = None,
     ) -> None:
         self._spec = spec
+        self._options = spec.options
+        self._layers = spec.layers
         self._weights = weights
         self._dtype = dtype
         self._kv_dtype = kv_dtype
-        self._groups = spec.num_heads // spec.num_kv_heads
-        frequencies = rope_frequencies(spec.rope, spec.head_dim)
-        if weights.rope_factors is not None:
-            frequencies = frequencies / weights.rope_factors.double()
-        self._rotations = rope_table(frequencies, context)
-        self._fused = step.FusedStep(native, spec, weights, self._rotations, kv_dtype) if native else None
+        self._rotary = Rotary(spec, context, rope_factors)
+        self._fused: step.FusedStep | None = None
+        if native and step.serves(spec):
+            self._fused = step.FusedStep(native, spec, weights, self._rotary.tables[spec.rope], kv_dtype)
 
     def bytes_by_part(self) -> tuple[int, int]:
         scratch = self._fused.scratch_nbytes if self._fused else 0
-        return self._weights.nbytes, self._rotations.nbytes + scratch
+        return self._weights.nbytes, self._rotary.nbytes + scratch
 
     @property
     def kernels(self) -> str:
         """Names of the kernels that run the linear layers, each once."""
-        linears: list[Linear] = []
-        for layer in self._weights.layers:
-            linears += (*layer.qkv, layer.output, *layer.gate_up, layer.down)
+        linears = [linear for layer in self._weights.layers for linear in layer.linears]
         linears.append(self._weights.head)
         return " + ".join(dict.fromkeys(linear.kernel for linear in linears))
 
@@ -166,91 +164,92 @@ class Decoder:
     def forward(self, segments: list[Segment]) -> Tensor:
         if self._fused and sum(len(segment.ids) for segment in segments) <= step.MAX_ROWS:
             return self._fused.forward(segments)
-        ids = [token for segment in segments for token in segment.ids]
-        x = self._weights.embedding.rows(ids)  # [rows, hidden]
-        rotations = self._rotations_of(segments)
-        masks = [self._mask(segment) for segment in segments]
-        for index, layer in enumerate(self._weights.layers):
-            h = self._norm(x, layer.attention_norm)
-            x += layer.output(self._attention(index, layer, h, segments, rotations, masks))
-            x += self._mlp(layer, self._norm(x, layer.mlp_norm))
+        x = self._weights.embedding.rows([token for segment in segments for token in segment.ids])
+        if self._options.embedding_scale != 1.0:
+            x *= self._options.embedding_scale
+        shared, scale = self._shared(segments), self._options.residual_scale
+        for index, layer in enumerate(self._weights.layers):  # x: [rows, hidden]
+            x.add_(self._attention(index, layer, x, shared), alpha=scale)
+            x.add_(self._mlp(layer, x), alpha=scale)
         for segment in segments:
             segment.cache.advance(len(segment.ids))
-        h = self._norm(self._wanted_rows(x, segments), self._weights.output_norm)
-        return self._weights.head(h).float()
+        return self._logits(self._wanted_rows(x, segments))
 
-    def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
+    def _logits(self, x: Tensor) -> Tensor:
+        """Float32 logits [rows, vocab] of the residual stream [rows, hidden]."""
+        logits = self._weights.head(self._norm(x, self._weights.output_norm)).float()
+        if self._options.logit_divisor != 1.0:
+            logits = logits / self._options.logit_divisor
+        cap = self._options.logit_cap
+        return logits if cap is None else cap * torch.tanh(logits / cap)
+
+    def _shared(self, segments: list[Segment]) -> _Pass:
+        spec = self._spec
+        ends = [(s.cache.length, s.cache.length + len(s.ids)) for s in segments]
+        groups = spec.num_heads // spec.num_kv_heads
+        windows = {layer.sliding_window for layer in self._layers}
+        masks = {
+            window: [piece_mask(end - start, start, window, groups, self._dtype) for start, end in ends]
+            for window in windows
+        }
+        return _Pass(segments, self._rotary.at([slice(*each) for each in ends]), masks)
+
+    def _norm(self, x: Tensor, weight: Tensor | None) -> Tensor:
+        """The input of a product: normalized, where there is a norm before it."""
+        if weight is None:
+            return x.to(self._dtype)
         return F.rms_norm(x, weight.shape, weight, self._spec.norm_eps).to(self._dtype)
 
-    def _mlp(self, layer: Layer, h: Tensor) -> Tensor:
-        if len(layer.gate_up) == 1:
-            gate, up = layer.gate_up[0](h).chunk(2, dim=-1)
-        else:
-            gate, up = layer.gate_up[0](h), layer.gate_up[1](h)
-        return layer.down(F.silu(gate).mul_(up))
+    def _added(self, out: Tensor, bias: Tensor | None, norm: Tensor | None) -> Tensor:
+        """What a part adds to the residual stream: its last product, with bias and norm where it has them."""
+        if bias is not None:
+            out = out + bias
+        return out if norm is None else F.rms_norm(out.float(), norm.shape, norm, self._spec.norm_eps)
 
-    def _attention(
-        self,
-        index: int,
-        layer: Layer,
-        h: Tensor,
-        segments: list[Segment],
-        rotations: Tensor,
-        masks: list[Tensor | None],
-    ) -> Tensor:
-        """Attention output [rows, heads · dim]; appends this layer's keys and values to the caches."""
-        spec, rows = self._spec, h.shape[0]
-        products = [linear(h) for linear in layer.qkv]
+    def _mlp(self, layer: Layer, x: Tensor) -> Tensor:
+        h = self._norm(x, layer.mlp_norm)
+        both = _side_by_side(layer.gate_up, h, layer.gate_up_bias)
+        gate, up = both if len(both) == 2 else both[0].chunk(2, dim=-1)
+        if self._options.activation == "gelu_tanh":
+            h = F.gelu(gate, approximate="tanh").mul_(up)
+        else:
+            h = F.silu(gate).mul_(up)
+        return self._added(layer.down(h), layer.down_bias, layer.post_mlp_norm)
+
+    def _attention(self, index: int, layer: Layer, x: Tensor, shared: _Pass) -> Tensor:
+        """What the layer's attention adds to x [rows, hidden]; appends its keys and values to the caches."""
+        spec, options, heads = self._spec, self._layers[index], self._spec.num_heads
+        products = _side_by_side(layer.qkv, self._norm(x, layer.attention_norm), layer.qkv_bias)
         qkv = products[0] if len(products) == 1 else torch.cat(products, dim=-1)
-        qkv = qkv.view(rows, spec.num_heads + 2 * spec.num_kv_heads, spec.head_dim)
-        rotated = self._rotate(qkv[:, : spec.num_heads + spec.num_kv_heads], rotations)
-        queries, keys = rotated[:, : spec.num_heads], rotated[:, spec.num_heads :]
-        values = qkv[:, spec.num_heads + spec.num_kv_heads :]
+        qkv = qkv.view(-1, heads + 2 * spec.num_kv_heads, spec.head_dim)
+        turned, values = qkv[:, : heads + spec.num_kv_heads], qkv[:, heads + spec.num_kv_heads :]
+        if layer.q_norm is not None and layer.k_norm is not None:
+            normed = (
+                self._norm_heads(turned[:, :heads], layer.q_norm),
+                self._norm_heads(turned[:, heads:], layer.k_norm),
+            )
+            turned = torch.cat(normed, dim=1)
+        if options.rope is not None:
+            turned = rotate(turned, shared.rotations[options.rope])
+        out = self._attend(index, turned[:, :heads], turned[:, heads:], values, shared)
+        return self._added(layer.output(out), layer.output_bias, layer.post_attention_norm)
+
+    def _norm_heads(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Normalize [rows, heads, dim] head by head, or all heads together, as the weight is long."""
+        together = x.reshape(x.shape[0], -1, weight.shape[0]).float()
+        return F.rms_norm(together, weight.shape, weight, self._spec.norm_eps).to(x.dtype).view(x.shape)
+
+    def _attend(self, index: int, queries: Tensor, keys: Tensor, values: Tensor, shared: _Pass) -> Tensor:
+        """Attention of every segment's rows over its cache, [rows, heads · dim]."""
+        window, scale = self._layers[index].sliding_window, self._spec.attention_scale
         outputs, start = [], 0
-        for segment, mask in zip(segments, masks, strict=True):
-            end = start + len(segment.ids)
-            cached = segment.cache.append(index, keys[start:end], values[start:end])
-            outputs.append(self._attend(queries[start:end], *cached, mask))
+        for segment, mask in zip(shared.segments, shared.masks[window], strict=True):
+            end, first = start + len(segment.ids), first_visible(segment.cache.length, window)
+            held_keys, held_values = segment.cache.append(index, keys[start:end], values[start:end])
+            seen = held_keys[:, first:], held_values[:, first:]
+            outputs.append(attend(queries[start:end], *seen, mask, scale, self._options.attention_cap))
             start = end
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
-
-    def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """Queries [rows, heads, dim] over [kv_heads, length, dim] → [rows, heads · dim].
-
-        The heads that share a key head are laid along the query axis: keys are read once for all of them,
-        and a one-token step needs no mask.
-        """
-        spec, rows = self._spec, queries.shape[0]
-        if rows == 1 and spec.sliding_window:
-            keys, values = keys[:, -spec.sliding_window :], values[:, -spec.sliding_window :]
-        q = queries.view(rows, spec.num_kv_heads, self._groups, spec.head_dim)
-        q = q.permute(1, 2, 0, 3).reshape(1, spec.num_kv_heads, self._groups * rows, spec.head_dim)
-        keys, values = keys.to(q.dtype).unsqueeze(0), values.to(q.dtype).unsqueeze(0)
-        out = F.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
-        out = out.view(spec.num_kv_heads, self._groups, rows, spec.head_dim).permute(2, 0, 1, 3)
-        return out.reshape(rows, spec.num_heads * spec.head_dim)
-
-    def _rotate(self, x: Tensor, rotations: Tensor) -> Tensor:
-        """Turn pairs of [rows, heads, dim] by [rows, 1, dim / 2]."""
-        pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
-        return torch.view_as_real(pairs * rotations).flatten(-2).to(x.dtype)
-
-    def _rotations_of(self, segments: list[Segment]) -> Tensor:
-        parts = [self._rotations[s.cache.length : s.cache.length + len(s.ids)] for s in segments]
-        return (parts[0] if len(parts) == 1 else torch.cat(parts)).unsqueeze(1)
-
-    def _mask(self, segment: Segment) -> Tensor | None:
-        """Additive mask [groups · rows, length + rows] of a piece; None for a single row."""
-        rows, start = len(segment.ids), segment.cache.length
-        if rows == 1:
-            return None
-        query = torch.arange(start, start + rows)[:, None]
-        key = torch.arange(start + rows)[None, :]
-        hidden = key > query
-        if self._spec.sliding_window:
-            hidden |= key <= query - self._spec.sliding_window
-        mask = torch.zeros(hidden.shape, dtype=self._dtype).masked_fill_(hidden, float("-inf"))
-        return mask.repeat(self._groups, 1)
 
     def _wanted_rows(self, x: Tensor, segments: list[Segment]) -> Tensor:
         wanted, start = [], 0
@@ -259,3 +258,16 @@ class Decoder:
             wanted.append(slice(start, end) if segment.wants_all_logits else slice(end - 1, end))
             start = end
         return x[wanted[0]] if len(wanted) == 1 else torch.cat([x[rows] for rows in wanted])
+
+
+def _side_by_side(linears: tuple[Linear, ...], h: Tensor, bias: Tensor | None) -> list[Tensor]:
+    """The products of one input, and their common bias added."""
+    products = [linear(h) for linear in linears]
+    if bias is None:
+        return products
+    added, start = [], 0
+    for product in products:
+        end = start + product.shape[-1]
+        added.append((product + bias[start:end]).to(h.dtype))
+        start = end
+    return added

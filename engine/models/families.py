@@ -1,123 +1,20 @@
-"""The table of model families: which architectures are one, and what their tensors are called.
+"""Which tensors a model has: the decoder's own words (`layers.3.q`), their names in the file, their shapes.
 
-Maps the decoder's own words (`layers.3.q`) to names in files; knows no file format and no torch.
+Knows the table of families and a model's options; no file format and no torch. Standard library only.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import replace
 
-from engine.errors import UnsupportedModelError
+from engine.errors import ModelFileError, UnsupportedModelError
 from engine.foreign import printable
-from engine.types import ModelSpec
+from engine.models.family_table import FAMILIES, Family
+from engine.types import LayerOptions, ModelSpec, TensorInfo
 
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """One architecture as one kind of file holds it.
-
-    `permuted_qk`: the rows of q and k lie pair beside pair (x0 y0 x1 y1 …, the order GGUF keeps for
-    Llama) rather than half after half (x0 x1 … y0 y1 …, as Hugging Face keeps them).
-    `names` maps words to file names; `{i}` is the layer. `optional` words may be missing from a file.
-    `prefixes` may stand before every name; `ignored` names carry no weight of this decoder.
-    """
-
-    title: str
-    source: str  # gguf | safetensors
-    architecture: str  # general.architecture or model_type
-    classes: tuple[str, ...]  # names `architectures` may have in config.json
-    permuted_qk: bool
-    names: Mapping[str, str]
-    layer_names: Mapping[str, str]
-    optional: frozenset[str]
-    prefixes: tuple[str, ...] = ("",)
-    ignored: re.Pattern[str] = re.compile(r"(?!)")
-    default_sliding_window: int | None = None
-    default_context: int | None = None
-    default_kv_heads: int | None = None
-
-
-_GGUF_LAYER = {
-    "attention_norm": "blk.{i}.attn_norm.weight",
-    "q": "blk.{i}.attn_q.weight",
-    "k": "blk.{i}.attn_k.weight",
-    "v": "blk.{i}.attn_v.weight",
-    "o": "blk.{i}.attn_output.weight",
-    "mlp_norm": "blk.{i}.ffn_norm.weight",
-    "gate": "blk.{i}.ffn_gate.weight",
-    "up": "blk.{i}.ffn_up.weight",
-    "down": "blk.{i}.ffn_down.weight",
-}
-_HF_LAYER = {
-    "attention_norm": "layers.{i}.input_layernorm.weight",
-    "q": "layers.{i}.self_attn.q_proj.weight",
-    "k": "layers.{i}.self_attn.k_proj.weight",
-    "v": "layers.{i}.self_attn.v_proj.weight",
-    "o": "layers.{i}.self_attn.o_proj.weight",
-    "mlp_norm": "layers.{i}.post_attention_layernorm.weight",
-    "gate": "layers.{i}.mlp.gate_proj.weight",
-    "up": "layers.{i}.mlp.up_proj.weight",
-    "down": "layers.{i}.mlp.down_proj.weight",
-}
-_HF_NAMES = {
-    "embedding": "embed_tokens.weight",
-    "output_norm": "norm.weight",
-    "head": "lm_head.weight",
-}
-# A language model may sit inside a larger one; what belongs to its eyes or ears is not used for text.
-_HF_PREFIXES = ("model.", "language_model.model.", "model.language_model.", "")
-_HF_IGNORED = re.compile(
-    r".*\.rotary_emb\.inv_freq|(model\.)?(vision_tower|vision_model|multi_modal_projector|visual)\..*"
-)
-
-FAMILIES: tuple[Family, ...] = (
-    Family(
-        title="Llama",
-        source="gguf",
-        architecture="llama",
-        classes=(),
-        permuted_qk=True,
-        names={
-            "embedding": "token_embd.weight",
-            "output_norm": "output_norm.weight",
-            "head": "output.weight",
-            "rope_factors": "rope_freqs.weight",
-        },
-        layer_names=_GGUF_LAYER,
-        optional=frozenset({"head", "rope_factors"}),
-        ignored=re.compile(r"blk\.\d+\.attn_rot_embd"),
-    ),
-    Family(
-        title="Llama",
-        source="safetensors",
-        architecture="llama",
-        classes=("LlamaForCausalLM", "LLaMAForCausalLM", "LlamaModel"),
-        permuted_qk=False,
-        names=_HF_NAMES,
-        layer_names=_HF_LAYER,
-        optional=frozenset({"head"}),
-        prefixes=_HF_PREFIXES,
-        ignored=_HF_IGNORED,
-        default_context=2048,
-    ),
-    Family(
-        title="Mistral",
-        source="safetensors",
-        architecture="mistral",
-        classes=("MistralForCausalLM", "MistralModel"),
-        permuted_qk=False,
-        names=_HF_NAMES,
-        layer_names=_HF_LAYER,
-        optional=frozenset({"head"}),
-        prefixes=_HF_PREFIXES,
-        ignored=_HF_IGNORED,
-        default_sliding_window=4096,
-        default_context=131_072,
-        default_kv_heads=8,
-    ),
-)
+GROUPS = {"qkv": ("q", "k", "v"), "o": ("o",), "gate_up": ("gate", "up"), "down": ("down",)}
+"""The products of a layer, and the words of the matrices each multiplies its input with."""
 
 
 def find(source: str, architecture: str) -> Family | None:
@@ -147,16 +44,23 @@ def unsupported(path: str, architecture: str) -> UnsupportedModelError:
 def tensor_names(spec: ModelSpec) -> dict[str, str]:
     """Every word of the decoder → the name of its tensor in the file.
 
-    `head` is left out where the embeddings are tied, `rope_factors` where the file has none. Nothing is
-    promised about the tensors being there: `spec.read_spec` has checked that.
+    `head` is left out where the embeddings are tied, the factors of a rotation where the file has none.
+    Nothing is promised about the tensors being there: `spec.read_spec` has checked that.
     """
     own = family(spec)
     stored = {tensor.name for tensor in spec.tensors}
-    names = _names(own, spec.num_layers, prefix_of(own, stored))
+    prefix = prefix_of(own, stored)
+    names = {word: prefix + name for word, name in own.names.items()}
+    names["head"] = head_name(own, prefix)
+    for word in own.optional - {"head"}:
+        if names[word] not in stored:
+            del names[word]
     if spec.tied_embeddings:
-        names.pop("head", None)
-    if names.get("rope_factors") not in stored:
-        names.pop("rope_factors", None)
+        del names["head"]
+    words = tuple(_layer_shapes(spec))
+    for i in range(spec.num_layers):
+        for word in words:
+            names[f"layers.{i}.{word}"] = prefix + _layer_name(own, word, i)
     return names
 
 
@@ -177,36 +81,98 @@ def head_name(own: Family, prefix: str) -> str:
     return outer + own.names["head"]
 
 
-def _names(own: Family, num_layers: int, prefix: str) -> dict[str, str]:
-    names = {word: prefix + name for word, name in own.names.items()}
-    names["head"] = head_name(own, prefix)
-    for i in range(num_layers):
-        for word, name in own.layer_names.items():
-            names[f"layers.{i}.{word}"] = prefix + name.format(i=i)
-    return names
-
-
 def tensor_shapes(spec: ModelSpec) -> dict[str, tuple[int, ...]]:
     """Every word → the shape its tensor must have, in torch order [out, in]."""
-    hidden, inner, dim = spec.hidden_size, spec.intermediate_size, spec.head_dim
-    queries, keys = spec.num_heads * dim, spec.num_kv_heads * dim
+    hidden, factors = spec.hidden_size, (spec.rotary_dim // 2,)
     shapes: dict[str, tuple[int, ...]] = {
         "embedding": (spec.vocab_size, hidden),
         "output_norm": (hidden,),
         "head": (spec.vocab_size, hidden),
-        "rope_factors": (dim // 2,),
+        "rope_factors": factors,
+        "rope_short": factors,
+        "rope_long": factors,
     }
-    layer: dict[str, tuple[int, ...]] = {
-        "attention_norm": (hidden,),
+    layer = _layer_shapes(spec)
+    for i in range(spec.num_layers):
+        shapes.update((f"layers.{i}.{word}", shape) for word, shape in layer.items())
+    return shapes
+
+
+def with_layers(spec: ModelSpec, layers: tuple[LayerOptions, ...]) -> ModelSpec:
+    """The spec with these layers: they are named one by one where they are not all alike."""
+    window = next((layer.sliding_window for layer in layers if layer.sliding_window), None)
+    are_alike = all(layer == LayerOptions(window, spec.rope) for layer in layers)
+    options = replace(spec.options, layers=() if are_alike else layers)
+    return replace(spec, sliding_window=window, options=options)
+
+
+def split_fused(spec: ModelSpec) -> ModelSpec:
+    """The spec with one tensor a matrix, where the file keeps several one above the other in one.
+
+    Raises ModelFileError for such a tensor with another number of rows than the parts have.
+    """
+    own, stored = family(spec), {tensor.name for tensor in spec.tensors}
+    prefix = prefix_of(own, stored)
+    fused: dict[str, list[tuple[str, str]]] = {}
+    for i in range(spec.num_layers):
+        for template, words in own.fused.items():
+            name = prefix + template.format(i=i)
+            parts = [(word, prefix + _layer_name(own, word, i)) for word in words]
+            if name in stored and not any(part in stored for _, part in parts if part != name):
+                fused[name] = parts
+    tensors: list[TensorInfo] = []
+    for tensor in spec.tensors:
+        tensors += _parts(spec, tensor, fused[tensor.name]) if tensor.name in fused else [tensor]
+    return replace(spec, tensors=tuple(tensors)) if fused else spec
+
+
+def _parts(spec: ModelSpec, fused: TensorInfo, parts: list[tuple[str, str]]) -> list[TensorInfo]:
+    shapes = _layer_shapes(spec)
+    rows = [shapes[word.removesuffix("_bias")][0] for word, _ in parts]
+    if fused.shape[:1] != (sum(rows),):
+        needed = " + ".join(map(str, rows))
+        raise ModelFileError(
+            f"{spec.files[fused.file]}: tensor {fused.name!r} has the shape {list(fused.shape)},"
+            f" but the model's description needs {needed} rows."
+        )
+    row_bytes, made, start = fused.nbytes // sum(rows), [], 0
+    for count, (_, name) in zip(rows, parts, strict=True):
+        offset = fused.offset + start * row_bytes
+        shape = (count, *fused.shape[1:])
+        made.append(TensorInfo(name, shape, fused.type, fused.file, offset, count * row_bytes))
+        start += count
+    return made
+
+
+def _layer_name(own: Family, word: str, layer: int) -> str:
+    """The file's name of a layer's tensor; a bias is called after its matrix."""
+    name = own.layer_names[word.removesuffix("_bias")]
+    if word.endswith("_bias"):
+        name = name.removesuffix(".weight") + ".bias"
+    return name.format(i=layer)
+
+
+def _layer_shapes(spec: ModelSpec) -> dict[str, tuple[int, ...]]:
+    """Every word of a layer that the model's options ask for → its shape."""
+    hidden, inner, dim, options = spec.hidden_size, spec.intermediate_size, spec.head_dim, spec.options
+    queries, keys = spec.num_heads * dim, spec.num_kv_heads * dim
+    shapes: dict[str, tuple[int, ...]] = {}
+    if options.pre_norms:
+        shapes |= {"attention_norm": (hidden,), "mlp_norm": (hidden,)}
+    if options.post_norms:
+        shapes |= {"post_attention_norm": (hidden,), "post_mlp_norm": (hidden,)}
+    if options.qk_norm == "head":
+        shapes |= {"q_norm": (dim,), "k_norm": (dim,)}
+    elif options.qk_norm == "all":
+        shapes |= {"q_norm": (queries,), "k_norm": (keys,)}
+    matrices: dict[str, tuple[int, ...]] = {
         "q": (queries, hidden),
         "k": (keys, hidden),
         "v": (keys, hidden),
         "o": (hidden, queries),
-        "mlp_norm": (hidden,),
         "gate": (inner, hidden),
         "up": (inner, hidden),
         "down": (hidden, inner),
     }
-    for i in range(spec.num_layers):
-        shapes.update((f"layers.{i}.{word}", shape) for word, shape in layer.items())
-    return shapes
+    biased = [word for group in options.biases for word in GROUPS[group]]
+    return shapes | matrices | {f"{word}_bias": matrices[word][:1] for word in biased}

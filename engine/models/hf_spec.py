@@ -7,25 +7,34 @@ Standard library only.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from engine.errors import ModelFileError, UnsafeModelError, UnsupportedModelError
 from engine.foreign import printable, shown
 from engine.models import families
-from engine.models.families import Family
-from engine.models.fields import MOST_FACTOR, MOST_INTEGER, Feature, Fields, display_name
-from engine.types import ModelSpec, RopeSpec, TensorInfo
+from engine.models.family_table import Family
+from engine.models.fields import Feature, Fields, display_name
+from engine.models.hf_rope import Positions, read_positions
+from engine.types import DecoderOptions, LayerOptions, ModelSpec, TensorInfo
 
 _LACKED: tuple[Feature, ...] = (
-    ("attention_bias", (False,), "biases of attention"),
-    ("mlp_bias", (False,), "biases of the feed-forward part"),
-    ("partial_rotary_factor", (1, 1.0), "a partial rotary embedding"),
     ("num_local_experts", (0, 1), "a mixture of experts"),
     ("num_experts", (0, 1), "a mixture of experts"),
     ("attn_logit_softcapping", (), "soft-capped attention"),
     ("final_logit_softcapping", (), "soft-capped logits"),
     ("is_decoder", (True, False), "an encoder"),
+    ("use_bidirectional_attention", (False,), "attention that looks ahead"),
 )
+_ACTIVATIONS = {
+    "silu": "silu",
+    "swish": "silu",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_new": "gelu_tanh",  # the same formula
+}
+_MEANT_TANH = ("gemma",)  # whose first configs say "gelu"
+_LAYER_TYPES = {"full_attention": False, "sliding_attention": True}
 
 
 def check_architecture(path: str, config: Mapping[str, object]) -> Family:
@@ -62,15 +71,15 @@ def from_config(
     """
     path = str(folder / "config.json")
     family = check_architecture(path, config)
-    fields = Fields(path, _inner(path, config))
-    _refuse_options(fields, config)
-    heads = fields.integer("num_attention_heads")
-    hidden = fields.integer("hidden_size")
-    head_dim = fields.integer("head_dim", 0, least=0)
-    if not head_dim and hidden % heads:
-        raise fields.error("num_attention_heads", f"is {heads}, which does not divide hidden_size {hidden}")
-    rope, context = _rope(fields, fields.integer("max_position_embeddings", family.default_context))
-    return ModelSpec(
+    inner = _inner(path, config)
+    # the base and the tie have neighbours that come before a default
+    defaults = {k: v for k, v in family.defaults.items() if k not in ("rope_theta", "tie_word_embeddings")}
+    fields = Fields(path, defaults | dict(inner))
+    _refuse_options(fields, family, config)
+    heads, hidden = fields.integer("num_attention_heads"), fields.integer("hidden_size")
+    head_dim = _head_dim(fields, hidden, heads)
+    positions = read_positions(fields, family, head_dim)
+    spec = ModelSpec(
         path=str(folder),
         source="safetensors",
         name=display_name(str(folder)),
@@ -79,17 +88,20 @@ def from_config(
         hidden_size=hidden,
         intermediate_size=fields.integer("intermediate_size"),
         num_heads=heads,
-        num_kv_heads=_kv_heads(fields, family, heads),
-        head_dim=head_dim or hidden // heads,
+        num_kv_heads=fields.integer("num_key_value_heads", heads),
+        head_dim=head_dim,
         vocab_size=fields.integer("vocab_size"),
-        trained_context=context,
+        trained_context=positions.trained_context,
         norm_eps=fields.positive("rms_norm_eps", 1e-6),
-        rope=rope,
-        tied_embeddings=_is_tied(fields, config),
-        sliding_window=_sliding_window(fields, family),
+        rope=positions.rope,
+        tied_embeddings=_is_tied(path, inner, config, family.defaults),
+        sliding_window=None,
         files=files,
         tensors=tensors,
+        options=_options(fields, family, positions, head_dim),
     )
+    count = min(spec.num_layers, len(tensors))  # a claim of more is refused later
+    return families.with_layers(spec, _layers(fields, family, count, positions))
 
 
 def _inner(path: str, config: Mapping[str, object]) -> Mapping[str, object]:
@@ -104,7 +116,7 @@ def _inner(path: str, config: Mapping[str, object]) -> Mapping[str, object]:
     return inner
 
 
-def _refuse_options(fields: Fields, config: Mapping[str, object]) -> None:
+def _refuse_options(fields: Fields, family: Family, config: Mapping[str, object]) -> None:
     quantization = config.get("quantization_config") or fields.get("quantization_config")
     if quantization:
         method = quantization.get("quant_method") if isinstance(quantization, dict) else None
@@ -112,96 +124,105 @@ def _refuse_options(fields: Fields, config: Mapping[str, object]) -> None:
             f"{fields.source}: the weights are quantized ({shown(method)}), which is not supported here.",
             "Choose the original weights or a GGUF.",
         )
-    activation = fields.text("hidden_act", "silu")
-    if activation not in ("silu", "swish"):
+    fields.refuse(feature for feature in _LACKED if feature[0] not in family.numbers.values())
+
+
+def _head_dim(fields: Fields, hidden: int, heads: int) -> int:
+    """The stated size of a head, else hidden / heads."""
+    head_dim = fields.integer("head_dim", 0, least=0)
+    if not head_dim and hidden % heads:
+        raise fields.error("num_attention_heads", f"is {heads}, which does not divide hidden_size {hidden}")
+    return head_dim or hidden // heads
+
+
+def _is_tied(path: str, *sources: Mapping[str, object]) -> bool:
+    """Whether the head is the embedding: the language model's own word, the outer one, the family's."""
+    name = "tie_word_embeddings"
+    said = next((values for values in sources if values.get(name) is not None), {})
+    return Fields(path, said).flag(name)
+
+
+def _options(fields: Fields, family: Family, positions: Positions, head_dim: int) -> DecoderOptions:
+    changes: dict[str, Any] = {"activation": _activation(fields, family)}
+    for option, key in family.numbers.items():
+        if fields.get(key):  # null and 0 switch it off
+            value = fields.positive(key)
+            changes[option] = value**-0.5 if key == "query_pre_attn_scalar" else value
+    if family.scales_embedding:
+        changes["embedding_scale"] = fields.integer("hidden_size") ** 0.5
+    flagged = [groups for flag, groups in family.bias_flags.items() if fields.flag(flag)]
+    changes["biases"] = family.options.biases + tuple(group for groups in flagged for group in groups)
+    if positions.rotary_dim != head_dim:
+        changes["rotary_dim"] = positions.rotary_dim
+    return replace(family.options, **changes)
+
+
+def _activation(fields: Fields, family: Family) -> str:
+    key = "hidden_activation" if fields.get("hidden_activation") is not None else "hidden_act"
+    name = fields.text(key, "")
+    if not name:
+        return family.options.activation
+    if name == "gelu" and family.architecture in _MEANT_TANH:
+        name = "gelu_pytorch_tanh"
+    if name not in _ACTIVATIONS:
         raise UnsupportedModelError(
-            f"{fields.source}: the activation {shown(activation)} is not supported (silu is)."
+            f"{fields.source}: the activation {shown(name)} is not supported ({', '.join(_ACTIVATIONS)} are)."
         )
-    fields.refuse(_LACKED)
+    return _ACTIVATIONS[name]
 
 
-def _is_tied(fields: Fields, config: Mapping[str, object]) -> bool:
-    """Whether the head is the embedding: the language model's own word first, then the outer one."""
-    if fields.get("tie_word_embeddings") is not None:
-        return fields.flag("tie_word_embeddings")
-    return Fields(fields.source, config).flag("tie_word_embeddings")
+def _layers(
+    fields: Fields, family: Family, num_layers: int, positions: Positions
+) -> tuple[LayerOptions, ...]:
+    """Every layer's window and rotation."""
+    rotates = _rotating(fields, family, num_layers)
+    window, slides = _window(fields, family), _sliding(fields, family, rotates)
+    made = []
+    for is_sliding, is_rotating in zip(slides, rotates, strict=True):
+        has_window = is_sliding and window is not None
+        rope = positions.local_rope if is_sliding else positions.rope
+        made.append(LayerOptions(window if has_window else None, rope if is_rotating else None))
+    return tuple(made)
 
 
-def _kv_heads(fields: Fields, family: Family, heads: int) -> int:
-    """Key heads; an explicit null means as many as heads, a missing key the family's default."""
-    is_given = "num_key_value_heads" in fields.values
-    return fields.integer("num_key_value_heads", heads if is_given else family.default_kv_heads or heads)
-
-
-def _sliding_window(fields: Fields, family: Family) -> int | None:
-    """The attention window; an explicit null means none, a missing key the family's default."""
-    if family.default_sliding_window is None:
+def _window(fields: Fields, family: Family) -> int | None:
+    """The attention window, null or a flag switches it off."""
+    is_on = "use_sliding_window" not in family.defaults or fields.flag("use_sliding_window")
+    if not family.has_window or not is_on:
         return None
-    if "sliding_window" in fields.values:
-        return fields.integer("sliding_window", 0, least=0) or None
-    return family.default_sliding_window
+    return fields.integer("sliding_window", 0, least=0) or None
 
 
-def _rope(fields: Fields, context: int) -> tuple[RopeSpec, int]:
-    """(rotary options, trained context) from `rope_parameters` or the older `rope_scaling`.
-
-    The trained context is max_position_embeddings; where linear scaling names the length it stretches
-    (original_max_position_embeddings), it is at least that length times the factor.
-    """
-    name = "rope_scaling" if fields.get("rope_scaling") else "rope_parameters"
-    value = fields.get(name)
-    if value is None or value == {}:
-        return RopeSpec(theta=fields.positive("rope_theta", 10_000.0)), context
-    if not isinstance(value, dict):
-        raise fields.error(name, f"is {shown(value)}, not an object")
-    if any(isinstance(each, dict) for each in value.values()):
-        text = f"{fields.source}: {name} differs from layer to layer, which is not supported."
-        raise UnsupportedModelError(text)
-    rope = Fields(f"{fields.source}: {name}", value)
-    theta = rope.positive("rope_theta", fields.positive("rope_theta", _outer_theta(fields)))
-    if rope.number("partial_rotary_factor", 1.0) != 1.0:
-        raise UnsupportedModelError(f"{fields.source}: a partial rotary embedding is not supported.")
-    kind = rope.text("rope_type", rope.text("type", "default"))
-    if kind in ("default", "none"):
-        return RopeSpec(theta=theta), context
-    if kind == "linear":
-        factor = _factor(rope)
-        trained = rope.integer("original_max_position_embeddings", 0, least=0)
-        return RopeSpec(theta=theta, scaling="linear", factor=factor), _stretched(
-            rope, context, trained * factor
-        )
-    if kind == "llama3":
-        return _llama3(rope, theta), context
-    raise UnsupportedModelError(
-        f"{fields.source}: rope scaling of the type {shown(kind)} is not supported"
-        " (default, linear and llama3 are)."
-    )
+def _sliding(fields: Fields, family: Family, rotates: list[bool]) -> list[bool]:
+    """Which layers have the window: `layer_types`, or the family's own rule."""
+    num_layers, given = len(rotates), fields.get("layer_types")
+    reads_types = family.full_every or "use_sliding_window" in family.defaults
+    if given is not None and reads_types:
+        if not isinstance(given, list) or len(given) != num_layers:
+            raise fields.error("layer_types", f"is not a list of {num_layers} types")
+        unknown = [each for each in given if not isinstance(each, str) or each not in _LAYER_TYPES]
+        if unknown:
+            raise UnsupportedModelError(
+                f"{fields.source}: layers of the type {shown(unknown[0])} are not supported."
+            )
+        return [_LAYER_TYPES[each] for each in given]
+    if family.full_every:
+        period = fields.integer("sliding_window_pattern", family.full_every)
+        return [(i + 1) % period != 0 for i in range(num_layers)]
+    if family.unrotated_every:
+        return [not is_rotating for is_rotating in rotates]
+    first = fields.integer("max_window_layers", 0, least=0) if "max_window_layers" in family.defaults else 0
+    return [i >= first for i in range(num_layers)]
 
 
-def _outer_theta(fields: Fields) -> float:
-    """`rope_theta` of rope_parameters where both spellings stand in one config."""
-    both = fields.get("rope_parameters")
-    return (
-        Fields(fields.source, both).positive("rope_theta", 10_000.0) if isinstance(both, dict) else 10_000.0
-    )
-
-
-def _factor(rope: Fields) -> float:
-    factor = rope.number("factor")
-    if not 1.0 <= factor <= MOST_FACTOR:
-        raise rope.error("factor", f"is {factor}, but must be from 1 to {MOST_FACTOR:,}")
-    return factor
-
-
-def _stretched(rope: Fields, context: int, stretched: float) -> int:
-    if stretched >= MOST_INTEGER:
-        raise rope.error("original_max_position_embeddings", "times the factor is out of any sensible range")
-    return max(context, int(stretched))
-
-
-def _llama3(rope: Fields, theta: float) -> RopeSpec:
-    low, high = rope.positive("low_freq_factor"), rope.positive("high_freq_factor")
-    if low >= high:
-        raise rope.error("low_freq_factor", f"is {low}, but must be below high_freq_factor ({high})")
-    original = rope.integer("original_max_position_embeddings")
-    return RopeSpec(theta, "llama3", _factor(rope), low, high, original)
+def _rotating(fields: Fields, family: Family, num_layers: int) -> list[bool]:
+    """Which layers rotate: the ones of `no_rope_layers`, whatever its name says, or all but every n-th."""
+    given = fields.get("no_rope_layers")
+    if not family.unrotated_every:
+        return [True] * num_layers
+    if given is not None:
+        if not isinstance(given, list) or len(given) < num_layers or any(x not in (0, 1) for x in given):
+            raise fields.error("no_rope_layers", f"is not a list of {num_layers} zeros and ones")
+        return [bool(each) for each in given[:num_layers]]
+    period = fields.integer("no_rope_layer_interval", family.unrotated_every)
+    return [(i + 1) % period != 0 for i in range(num_layers)]

@@ -10,8 +10,10 @@ from torch import Tensor
 from engine.fit.bytes import HeldMatrix, held_matrices
 from engine.models.checkpoint import Checkpoint
 from engine.models.decoder import Decoder, Layer, Weights
-from engine.models.families import family, tensor_names
+from engine.models.families import GROUPS, family, tensor_names
+from engine.models.rotary import interleaved
 from engine.models.strips import StripReader, strips
+from engine.models.vectors import VectorReader
 from engine.native import library as native
 from engine.native.library import NativeLibrary
 from engine.quant.arena import Arena
@@ -57,44 +59,46 @@ def _library() -> NativeLibrary:
 def _decoder(
     plan: LoadPlan, checkpoint: Checkpoint, held: dict[str, list[_Held]], library: NativeLibrary | None
 ) -> Decoder:
-    spec, names = plan.model, tensor_names(plan.model)
+    spec, vectors = plan.model, VectorReader(plan.model, checkpoint)
     embedding = held["embedding"][0]
     assert not isinstance(embedding, Int4Linear), "its rows could not be looked up"
     weights = Weights(
         embedding=embedding,
-        layers=[_layer(index, held, names, checkpoint) for index in range(spec.num_layers)],
-        output_norm=checkpoint.dequantize(names["output_norm"]),
+        layers=[_layer(f"layers.{index}.", held, vectors) for index in range(spec.num_layers)],
+        output_norm=vectors.read("output_norm"),
         head=held["head"][0] if "head" in held else embedding,
         is_tied="head" not in held,
-        rope_factors=_rope_factors(names, checkpoint),
     )
     # the native kernels take and give float32, whatever they compute with
     dtype = torch.float32 if plan.format == "f32" or library else torch.bfloat16
     kv_dtype = torch.float32 if plan.kv_bits == 32 else torch.bfloat16
-    return Decoder(spec, weights, plan.context, dtype, kv_dtype, library)
+    return Decoder(spec, weights, plan.context, dtype, kv_dtype, library, vectors.rope_factors(plan.context))
 
 
 def _place(word: str) -> str:
     """The layer's place that a file tensor goes to: q, k and v share one, gate and up another."""
     kind = word.rpartition(".")[2]
-    place = {"q": "qkv", "k": "qkv", "v": "qkv", "gate": "gate_up", "up": "gate_up"}.get(kind, kind)
+    place = next((group for group, words in GROUPS.items() if kind in words), kind)
     return word[: len(word) - len(kind)] + place
 
 
-def _layer(index: int, held: dict[str, list[_Held]], names: dict[str, str], checkpoint: Checkpoint) -> Layer:
-    prefix = f"layers.{index}."
+def _layer(prefix: str, held: dict[str, list[_Held]], vectors: VectorReader) -> Layer:
     return Layer(
-        attention_norm=checkpoint.dequantize(names[prefix + "attention_norm"]),
         qkv=tuple(held[prefix + "qkv"]),
         output=held[prefix + "o"][0],
-        mlp_norm=checkpoint.dequantize(names[prefix + "mlp_norm"]),
         gate_up=tuple(held[prefix + "gate_up"]),
         down=held[prefix + "down"][0],
+        attention_norm=vectors.find(prefix + "attention_norm"),
+        mlp_norm=vectors.find(prefix + "mlp_norm"),
+        post_attention_norm=vectors.find(prefix + "post_attention_norm"),
+        post_mlp_norm=vectors.find(prefix + "post_mlp_norm"),
+        q_norm=vectors.find(prefix + "q_norm"),
+        k_norm=vectors.find(prefix + "k_norm"),
+        qkv_bias=vectors.bias(prefix, "qkv"),
+        output_bias=vectors.bias(prefix, "o"),
+        gate_up_bias=vectors.bias(prefix, "gate_up"),
+        down_bias=vectors.bias(prefix, "down"),
     )
-
-
-def _rope_factors(names: dict[str, str], checkpoint: Checkpoint) -> Tensor | None:
-    return checkpoint.dequantize(names["rope_factors"]) if "rope_factors" in names else None
 
 
 class _Reader:
@@ -132,7 +136,7 @@ class _Reader:
             for rows in self._floats(name, part):
                 yield start + rows, None
             if self._is_halved(word):
-                part.copy_(self._interleaved(part))
+                part.copy_(interleaved(part, self._spec.head_dim, self._spec.rotary_dim))
             start += part.shape[0]
         if self._library is None:
             yield start, DenseLinear(out)
@@ -151,11 +155,15 @@ class _Reader:
     def _packed(self, matrix: HeldMatrix, library: NativeLibrary) -> Iterator[tuple[int, _Held | None]]:
         """Blocks of any type laid out for the native kernels."""
         (word,) = matrix.words
-        assert not self._is_halved(word), "blocks come from GGUF files, whose rows are in pairs"
         name, memory = self._names[word], self._memory(matrix)
         packer = NativePacker(library, self._checkpoint.info(name).type, matrix.held, matrix.cols, memory)
-        for rows in self._strips.use(name, packer.add):
-            yield rows, None
+        if self._is_halved(word):
+            for strip, raw in self._paired(name):
+                packer.add(raw.data_ptr(), strip)
+                yield strip.stop, None
+        else:
+            for rows in self._strips.use(name, packer.add):
+                yield rows, None
         yield matrix.rows, NativeLinear(library, matrix.held, matrix.rows, matrix.cols, memory)
 
     def _int4(self, matrix: HeldMatrix) -> Iterator[tuple[int, _Held | None]]:
@@ -163,14 +171,26 @@ class _Reader:
         packer = Int4Packer(matrix.rows, matrix.cols)
         done = 0
         for word in matrix.words:
-            assert not self._is_halved(word), "4-bit blocks come from GGUF files, whose rows are in pairs"
             tensor = self._checkpoint.info(self._names[word])
-            for strip in strips(tensor.shape[0], matrix.cols):
-                raw = self._checkpoint.raw(tensor.name, strip)
+            for strip, raw in self._paired(tensor.name) if self._is_halved(word) else self._raw(tensor.name):
                 packer.add(*unpack_q4(raw, tensor.type, strip.stop - strip.start, matrix.cols))
                 done += strip.stop - strip.start
                 yield done, None
         yield done, packer.finish()
+
+    def _raw(self, name: str) -> Iterator[tuple[slice, Tensor]]:
+        """The bytes of a tensor, strip by strip."""
+        for strip in strips(*self._checkpoint.info(name).shape):
+            yield strip, self._checkpoint.raw(name, strip)
+
+    def _paired(self, name: str) -> Iterator[tuple[slice, Tensor]]:
+        """As `_raw`, the rows of whole heads in the decoder's order: a row's blocks move with it."""
+        rows, cols = self._checkpoint.info(name).shape
+        dim, rotary = self._spec.head_dim, self._spec.rotary_dim
+        for heads in strips(rows // dim, cols * dim):
+            strip = slice(heads.start * dim, heads.stop * dim)
+            raw = self._checkpoint.raw(name, strip)
+            yield strip, interleaved(raw.view(strip.stop - strip.start, -1), dim, rotary).view(-1)
 
     def _memory(self, matrix: HeldMatrix) -> Tensor:
         """Room for a matrix, uint8."""
@@ -179,11 +199,5 @@ class _Reader:
         return torch.empty(matrix.nbytes, dtype=torch.uint8)
 
     def _is_halved(self, word: str) -> bool:
-        """Whether these are query or key rows as Hugging Face keeps them: halves apart."""
+        """Whether these are query or key rows whose rotary pairs lie in halves, as most files keep them."""
         return not self._permuted and word.rpartition(".")[2] in ("q", "k")
-
-    def _interleaved(self, rows: Tensor) -> Tensor:
-        """Rows [heads · dim, ...] with rotary pairs side by side instead of in two halves."""
-        dim = self._spec.head_dim
-        halves = rows.view(-1, 2, dim // 2, *rows.shape[1:])  # [heads, 2, dim / 2, ...]
-        return halves.transpose(1, 2).reshape(rows.shape)

@@ -141,6 +141,7 @@ def _read_folder(folder: Path) -> ModelSpec:
 def _checked(spec: ModelSpec) -> ModelSpec:
     """The spec with the tensors the decoder uses; refuses what is missing, misshapen, untyped or extra."""
     _check_sizes(spec)
+    spec = families.split_fused(spec)
     family = families.family(spec)
     stored = {tensor.name: tensor for tensor in spec.tensors}
     names = families.tensor_names(spec)

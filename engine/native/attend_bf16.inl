@@ -37,16 +37,16 @@ ALWAYS_INLINE void transpose_words(Words (&x)[16]) {
     for (int k = 0; k < 16; ++k) x[k].v = _mm512_castps_si512(lanes[k].v);
 }
 
-// Adds the products of `N` words with those of `Q` queries. Few queries have two sums each, so that one addition
-// need not wait for the other.
-template <int Q, int S, int N>
+// Adds the products of `N` words with those of `Q` queries. Each query has two sums, so that one addition need
+// not wait for the other; whatever `Q` is, so that its bits do not depend on how many queries there are.
+template <int Q, int N>
 ALWAYS_INLINE void dot_block(const Words (&keys)[16], const uint32_t (*queries)[kMostWords], int32_t word,
-                             Floats (&dots)[Q][S]) {
+                             Floats (&dots)[Q][2]) {
 #pragma GCC unroll 16  // else the words and sums would lie in memory
     for (int d = 0; d < N; ++d) {
 #pragma GCC unroll 8
         for (int q = 0; q < Q; ++q) {
-            dots[q][d % S] = dot_pairs(dots[q][d % S], keys[d], broadcast(queries[q] + word + d));
+            dots[q][d % 2] = dot_pairs(dots[q][d % 2], keys[d], broadcast(queries[q] + word + d));
         }
     }
 }
@@ -54,28 +54,24 @@ ALWAYS_INLINE void dot_block(const Words (&keys)[16], const uint32_t (*queries)[
 // Scores of `Q` queries, the first of which is query `n`, with all positions of the stretch.
 template <int Q>
 void score_bf16(const Stretch &s, int32_t n) {
-    constexpr int S = Q <= 4 ? 2 : 1;
     alignas(64) uint32_t queries[Q][kMostWords];
     for (int q = 0; q < Q; ++q) round_query(s.queries + (n + q) * s.head_dim, s.head_dim, queries[q]);
     const int64_t bytes = 2 * static_cast<int64_t>(s.head_dim);
     for (int32_t at = s.begin; at < s.stop; at += 16) {
         if (n == 0) read_ahead(s, s.values, at);
-        Floats dots[Q][S];
-        for (int q = 0; q < Q; ++q) {
-            for (int i = 0; i < S; ++i) dots[q][i] = Floats::splat(0.0f);
-        }
+        Floats dots[Q][2];
+        for (int q = 0; q < Q; ++q) dots[q][0] = dots[q][1] = Floats::splat(0.0f);
         for (int32_t i = 0; i < s.head_dim; i += 32) {
             Words keys[16];
             for (int32_t k = 0; k < 16; ++k) {
                 keys[k] = load_words(s.keys + (at + k) * bytes, i, s.head_dim, at + k < s.stop);
             }
             transpose_words(keys);
-            if (s.head_dim - i >= 32) dot_block<Q, S, 16>(keys, queries, i / 2, dots);
-            else dot_block<Q, S, 8>(keys, queries, i / 2, dots);
+            if (s.head_dim - i >= 32) dot_block<Q, 16>(keys, queries, i / 2, dots);
+            else dot_block<Q, 8>(keys, queries, i / 2, dots);
         }
         for (int q = 0; q < Q; ++q) {
-            const Floats sum = S == 2 ? add(dots[q][0], dots[q][S - 1]) : dots[q][0];
-            sum.store(s.weights + (n + q) * kKeyChunk + (at - s.begin));
+            add(dots[q][0], dots[q][1]).store(s.weights + (n + q) * kKeyChunk + (at - s.begin));
         }
     }
 }

@@ -174,8 +174,11 @@ constexpr Kernels kTable = DK_KERNEL_TABLE("avx512vnni");
 
 }  // namespace dk::avx512
 
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512bf16"))), apply_to = function)
+#if defined(__clang__)  // of two targets on a function it takes the first alone
+#pragma clang attribute pop
+#pragma clang attribute push(                                                                                 \
+    __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,avx2,fma,f16c"))),        \
+    apply_to = function)
 #else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,avx2,fma,f16c")
@@ -200,7 +203,6 @@ constexpr Kernels kBf16Table = with_bf16(kTable);
 }  // namespace dk::avx512
 
 #if defined(__clang__)
-#pragma clang attribute pop
 #pragma clang attribute pop
 #else
 #pragma GCC pop_options

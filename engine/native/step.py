@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,12 +16,20 @@ from torch import Tensor
 from engine.native.library import Format, Layer, Matrix, Model, NativeLibrary
 from engine.native.library import Segment as NativeSegment
 from engine.quant.linear import DenseLinear, NativeLinear
-from engine.types import ModelSpec
+from engine.types import DecoderOptions, ModelSpec
 
 if TYPE_CHECKING:
     from engine.models import decoder
 
 MAX_ROWS = 16  # of one step; a longer piece is a prefill, whose products pay for unpacking the weights
+
+
+def serves(spec: ModelSpec) -> bool:
+    """Whether the fused step computes all that the model's options ask for: a Llama's, with any scale of the
+    scores. Where it does not, every step goes through torch's operations and the native products of the
+    single matrices.
+    """
+    return replace(spec.options, attention_scale=None) == DecoderOptions()
 
 
 class FusedStep:
@@ -51,7 +60,7 @@ class FusedStep:
             sliding_window=spec.sliding_window or 0,
             kv_format=Format.F32 if kv_dtype == torch.float32 else Format.BF16,
             norm_eps=spec.norm_eps,
-            attention_scale=spec.head_dim**-0.5,
+            attention_scale=spec.attention_scale,
             layer=self._layers,
             embedding=_matrix(weights.embedding),
             head=_matrix(weights.head),
@@ -92,6 +101,7 @@ class FusedStep:
 
 def _layer(layer: decoder.Layer) -> Layer:
     (q, k, v), (gate, up) = layer.qkv, layer.gate_up
+    assert layer.attention_norm is not None and layer.mlp_norm is not None, "as `serves` has found"
     return Layer(
         attention_norm=layer.attention_norm.data_ptr(),
         mlp_norm=layer.mlp_norm.data_ptr(),

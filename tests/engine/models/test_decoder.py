@@ -1,4 +1,4 @@
-"""Laws of the lean decoder on tiny random models, transformers as the oracle, float32."""
+"""Laws of the lean decoder on tiny random models, transformers as the oracle, float32; with every kernel."""
 
 from __future__ import annotations
 
@@ -9,20 +9,16 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
 
 from engine.fit.bytes import kv_bytes, weight_bytes
-from engine.fit.plan import plan
-from engine.models.checkpoint import Checkpoint
-from engine.models.decoder import Decoder, Segment, rope_frequencies
-from engine.models.load import load_decoder
+from engine.models.decoder import Segment
+from engine.models.rotary import rope_frequencies
 from engine.models.spec import read_spec
-from engine.types import Hardware, LoadSpec, RopeSpec
+from engine.types import Hardware, RopeSpec
+from tests.engine.models.built import EXACT, build, run, some_ids
 from tests.engine.models.writers import RawTensor, llama_metadata, llama_tensors, write_gguf, write_llama_gguf
 from tests.engine.tiny import oracle_logits, tiny_folder
 
-HARDWARE = Hardware("test", 2, None, None)
-EXACT = {"rtol": 1e-4, "atol": 2e-4}
 VARIANTS: dict[str, dict[str, Any]] = {
     "llama": {},
     "all heads have keys": {"num_key_value_heads": 4},
@@ -43,53 +39,43 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def build(folder: Path, format: str = "f32", context: int = 128) -> Decoder:
-    made = plan(read_spec(str(folder)), HARDWARE, LoadSpec(str(folder), format=format, context=context))
-    checkpoint = Checkpoint(made.model)
-    steps = load_decoder(made, checkpoint)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            checkpoint.close()
-            decoder: Decoder = done.value
-            return decoder
-
-
-def run(decoder: Decoder, ids: list[int], pieces: list[int]) -> Tensor:
-    """All logits of ``ids``, read in pieces of the given lengths and then one by one."""
-    cache, rows, start = decoder.new_cache(len(ids)), [], 0
-    with torch.inference_mode():
-        for size in [*pieces, *[1] * (len(ids) - sum(pieces))]:
-            rows.append(decoder.forward([Segment(cache, ids[start : start + size], wants_all_logits=True)]))
-            start += size
-    assert cache.length == len(ids)
-    return torch.cat(rows)
-
-
-def some_ids(count: int, seed: int = 1) -> list[int]:
-    return torch.randint(0, 256, (count,), generator=torch.Generator().manual_seed(seed)).tolist()
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_prefill_pieces_and_decode_give_the_oracles_logits(variant: str, tmp_path: Path) -> None:
+def test_prefill_pieces_and_decode_give_the_oracles_logits(
+    variant: str, hardware: Hardware, tmp_path: Path
+) -> None:
     folder = tiny_folder(tmp_path / "m", **VARIANTS[variant])
-    decoder, ids = build(folder), some_ids(40)
+    decoder, ids = build(folder, hardware=hardware), some_ids(40)
     expected = oracle_logits(folder, ids)
     for pieces in ([40], [7, 9, 1, 20], [], [30]):
         torch.testing.assert_close(run(decoder, ids, pieces), expected, **EXACT)
 
 
 @pytest.mark.parametrize("length", [6, 7, 8, 9, 20])
-def test_a_sliding_window_is_right_up_to_at_and_past_its_edge(length: int, tmp_path: Path) -> None:  # B044
+def test_a_sliding_window_is_right_up_to_at_and_past_its_edge(
+    length: int, hardware: Hardware, tmp_path: Path
+) -> None:  # B044
     folder = tiny_folder(tmp_path / "m", sliding_window=8)
     ids = some_ids(length + 20)
-    torch.testing.assert_close(run(build(folder), ids, [length]), oracle_logits(folder, ids), **EXACT)
+    logits = run(build(folder, hardware=hardware), ids, [length])
+    torch.testing.assert_close(logits, oracle_logits(folder, ids), **EXACT)
+
+
+@pytest.mark.parametrize("window", [{}, {"sliding_window": 300}])
+def test_long_caches_are_right_where_the_kernels_cut_them(
+    window: dict[str, int], hardware: Hardware, tmp_path: Path
+) -> None:
+    """The native kernels attend to 256 positions at a time."""
+    folder = tiny_folder(tmp_path / "m", max_position_embeddings=1024, num_hidden_layers=1, **window)
+    decoder, ids = build(folder, hardware=hardware), some_ids(780)
+    expected = oracle_logits(folder, ids)
+    for start in (250, 505, 765):
+        logits = run(decoder, ids[: start + 14], [start, 3, 5])
+        torch.testing.assert_close(logits[start:], expected[start : start + 14], **EXACT)
 
 
 @pytest.mark.parametrize("variant", ["llama", "sliding window"])
-def test_a_batch_gives_what_each_gives_alone(variant: str, tmp_path: Path) -> None:
-    decoder = build(tiny_folder(tmp_path / "m", **VARIANTS[variant]))
+def test_a_batch_gives_what_each_gives_alone(variant: str, hardware: Hardware, tmp_path: Path) -> None:
+    decoder = build(tiny_folder(tmp_path / "m", **VARIANTS[variant]), hardware=hardware)
     texts = [some_ids(n, seed=n) for n in (5, 23, 11)]
     alone = [run(decoder, ids, [len(ids)])[-1] for ids in texts]
     caches = [decoder.new_cache(64) for _ in texts]
@@ -99,8 +85,9 @@ def test_a_batch_gives_what_each_gives_alone(variant: str, tmp_path: Path) -> No
     torch.testing.assert_close(together, torch.stack(alone), **EXACT)
 
 
-def test_trim_then_decode_equals_a_fresh_decode(tmp_path: Path) -> None:
-    decoder, ids, other = build(tiny_folder(tmp_path / "m")), some_ids(30), some_ids(30, seed=9)
+def test_trim_then_decode_equals_a_fresh_decode(hardware: Hardware, tmp_path: Path) -> None:
+    decoder = build(tiny_folder(tmp_path / "m"), hardware=hardware)
+    ids, other = some_ids(30), some_ids(30, seed=9)
     cache = decoder.new_cache(64)
     with torch.inference_mode():
         decoder.forward([Segment(cache, ids[:12] + other[12:])])
@@ -118,10 +105,14 @@ def test_the_advisors_bytes_are_what_is_allocated(format: str, variant: str, tmp
     assert decoder.new_cache(100).nbytes == kv_bytes(spec, 100, 32 if format == "f32" else 16)
 
 
-def test_bf16_chooses_as_float32_where_the_choice_is_clear(tmp_path: Path) -> None:
+@pytest.mark.parametrize("piece", [100, 0])
+def test_bf16_chooses_as_float32_where_the_choice_is_clear(
+    piece: int, hardware: Hardware, tmp_path: Path
+) -> None:
     folder = tiny_folder(tmp_path / "m", initializer_range=0.1)
     ids = some_ids(100)
-    exact, half = run(build(folder), ids, [100]), run(build(folder, "bf16"), ids, [100])
+    exact = run(build(folder), ids, [100])
+    half = run(build(folder, "bf16", hardware=hardware), ids, [piece] if piece else [])
     best, second = exact.topk(2).values.T
     clear = best - second > 0.25
     assert clear.sum() > 20

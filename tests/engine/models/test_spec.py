@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from engine.errors import EngineError, ModelFileError, UnsafeModelError, UnsupportedModelError
 from engine.models import families
@@ -23,7 +22,6 @@ from tests.engine.models.writers import (
     gguf_bytes,
     llama_metadata,
     llama_tensors,
-    quantized,
     tiny_state,
     write_folder,
     write_gguf,
@@ -116,53 +114,6 @@ def test_keys_and_values_of_different_length_are_refused_by_name(tmp_path: Path)
     refused(tiny(tmp_path / "a.gguf", metadata=metadata), UnsupportedModelError, "keys have 32 .* values 16")
 
 
-# -- rope ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("metadata", "rope"),
-    [
-        ({"llama.rope.scaling.type": "none"}, RopeSpec()),
-        (
-            {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0},
-            RopeSpec(1e4, "linear", 4.0),
-        ),
-        ({"llama.rope.scale_linear": 2.0}, RopeSpec(1e4, "linear", 2.0)),
-        ({"llama.rope.scale_linear": 1.0}, RopeSpec()),
-        ({"llama.rope.dimension_count": 16}, RopeSpec()),
-    ],
-)
-def test_rope_options_are_read(tmp_path: Path, metadata: dict[str, object], rope: RopeSpec) -> None:
-    assert read_spec(tiny(tmp_path / "a.gguf", metadata=metadata)).rope == rope
-
-
-@pytest.mark.parametrize(
-    ("metadata", "kind", "reason"),
-    [
-        ({"llama.rope.scaling.type": "yarn"}, UnsupportedModelError, "'yarn'"),
-        ({"llama.rope.scaling.type": "longrope"}, UnsupportedModelError, "'longrope'"),
-        ({"llama.rope.scaling.type": "spiral"}, UnsupportedModelError, "'spiral'"),
-        ({"llama.rope.scaling.type": "linear"}, ModelFileError, r"scaling\.factor"),
-        ({"llama.rope.scaling.type": 3}, ModelFileError, "not text"),
-        ({"llama.rope.freq_base": 0.0}, ModelFileError, "freq_base"),
-        ({"llama.rope.freq_base": float("nan")}, ModelFileError, "freq_base"),
-        ({"llama.rope.dimension_count": 8}, UnsupportedModelError, "partial rotary"),
-    ],
-)
-def test_other_rope_options_are_refused_by_name(
-    tmp_path: Path, metadata: dict[str, object], kind: type[EngineError], reason: str
-) -> None:
-    refused(tiny(tmp_path / "a.gguf", metadata=metadata), kind, reason)
-
-
-def test_rope_factors_of_llama_3_are_a_tensor(tmp_path: Path) -> None:
-    factors = quantized("rope_freqs.weight", torch.ones(8), "F32")
-    spec = read_spec(tiny(tmp_path / "a.gguf", extra=[factors]))
-    assert families.tensor_names(spec)["rope_factors"] == "rope_freqs.weight"
-    wrong = quantized("rope_freqs.weight", torch.ones(9), "F32")
-    refused(tiny(tmp_path / "b.gguf", extra=[wrong]), ModelFileError, "rope_freqs.* needs \\[8\\]")
-
-
 # -- B028, B031, B033 ------------------------------------------------------------------------------------
 
 
@@ -186,7 +137,8 @@ def test_experts_are_named_by_key_or_by_tensor(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("blk.0.attn_q.bias", "biases"),
+        ("blk.1.attn_q.bias", "biases"),
+        ("output.bias", "biases"),
         ("blk.0.attn_q_norm.weight", "does not know"),
         ("odd", "does not know"),
     ],
@@ -195,6 +147,11 @@ def test_tensors_the_decoder_would_leave_out_are_refused(tmp_path: Path, name: s
     extra = [RawTensor(name, (64,), "F32", b"\0" * 256)]
     error = refused(tiny(tmp_path / "a.gguf", extra=extra), UnsupportedModelError, what)
     assert name in error.message
+
+
+def test_biases_of_a_part_of_a_product_are_an_incomplete_model(tmp_path: Path) -> None:
+    extra = [RawTensor("blk.0.attn_q.bias", (64,), "F32", b"\0" * 256)]
+    refused(tiny(tmp_path / "a.gguf", extra=extra), ModelFileError, "attn_k.bias' and 4 more is missing")
 
 
 @pytest.mark.parametrize(

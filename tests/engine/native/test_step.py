@@ -1,4 +1,4 @@
-"""Laws of the fused step in every held format, bit for bit: a row is what it is alone, whoever computes it."""
+"""Laws of the fused step in every held format, bit for bit: a row has the bits it has alone."""
 
 from __future__ import annotations
 
