@@ -12,10 +12,11 @@ Use it from one thread. It knows no window, no files but the model's, and no cha
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -309,9 +310,16 @@ def _read_text(checkpoint: Checkpoint) -> ChatText:
 
 def _in_background(read: Callable[[], ChatText]) -> Future[ChatText]:
     """Start ``read`` on a thread of its own, which nobody has to wait for."""
-    pool = ThreadPoolExecutor(1, "decodeck-text")
-    future = pool.submit(read)
-    pool.shutdown(wait=False)
+    future: Future[ChatText] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(read())
+        except BaseException as error:
+            future.set_exception(error)
+
+    # A daemon: an executor's threads are waited for when the process ends.
+    threading.Thread(target=run, name="decodeck-text", daemon=True).start()
     return future
 
 

@@ -41,7 +41,12 @@ class ThreadGovernor:
         ) = []  # the first steps on all threads; None: compared with half of them
 
     def reconsider(self) -> None:
-        """Before a new answer: try all threads again if it is time, its prompt is worth them."""
+        """Before a new answer: try all threads again if it is time, its prompt is worth them. A first trial
+        that an answer left unfinished begins its second half anew.
+        """
+        if self._trial is not None and self.threads != self._full:
+            self._trial, self._steps = [], []
+            self._change(self._full)
         if self._trial is None and self.threads != self._full and self._clock() >= self._retry_at:
             self._begin_retry()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.errors import WishError
-from engine.fit.bytes import kv_bytes, weight_bits, weight_bytes, working_bytes
+from engine.fit.bytes import kv_bytes, layer_bits, weight_bits, weight_bytes, working_bytes
 from engine.fit.kernels import chosen_kernels
 from engine.types import Hardware, LoadPlan, LoadSpec, MemoryParts, ModelSpec
 
@@ -19,6 +19,7 @@ _ALIASES = {"32": "f32", "16": "bf16"}
 _KNOWN_FORMATS = ("f16", "int8", "int4", "nf4", "8", "4", "llm-int8")
 _PIECE_S = 0.1
 _PIECE_OPS = {"f32": 60e9, "bf16": 200e9, "file": 200e9}  # products per second of 2 cores, low on purpose
+_DENSE_BITS = 16  # torch multiplies many rows of dense matrices, whoever holds them
 _NATIVE_PIECE_OPS = {
     "native avx512bf16": 800e9,
     "native avx512vnni": 800e9,
@@ -49,6 +50,9 @@ def plan(spec: ModelSpec, hardware: Hardware, wish: LoadSpec, held_bytes: int = 
     )
     free = None if hardware.ram_free_bytes is None else hardware.ram_free_bytes + held_bytes
     verdict, reasons = _verdict(spec, parts, free, hardware.ram_total_bytes, context)
+    if verdict == "no" and not is_native and hardware.native and hardware.kernel_times:
+        # torch's kernels were only the quicker ones; ours hold the weights in less memory
+        return plan(spec, replace(hardware, kernel_times=()), wish, held_bytes)
     return LoadPlan(
         model=spec,
         wish=wish,
@@ -85,7 +89,7 @@ def prefill_piece(spec: ModelSpec, format: str, kernels: str = "torch") -> int:
     It depends on the model and the kernels alone, so that an answer with a fixed seed repeats.
     """
     ops_per_row = 2 * max(1, spec.num_params)
-    is_quantized = format == "file" and kernels != "torch"
+    is_quantized = kernels != "torch" and layer_bits(spec, format, True) < _DENSE_BITS
     ops = _NATIVE_PIECE_OPS[kernels] if is_quantized else _PIECE_OPS[format]
     rows = _PIECE_S * ops / ops_per_row
     piece = 8

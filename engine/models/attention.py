@@ -38,20 +38,21 @@ def attend(
     """Queries [rows, heads, dim] over keys and values [kv_heads, visible, dim] → [rows, heads · dim].
 
     The heads that share a key head are laid along the query axis: keys are read once for all of them,
-    and a one-token step needs no mask.
+    and a one-token step needs no mask. Computes in the precision of the cache, which is never converted: it
+    may be as large as the weights.
     """
     rows, heads, dim = queries.shape
     kv_heads = keys.shape[0]
     q = queries.view(rows, kv_heads, heads // kv_heads, dim).permute(1, 2, 0, 3)
-    q = q.reshape(kv_heads, heads // kv_heads * rows, dim)
-    keys, values = keys.to(q.dtype), values.to(q.dtype)
+    q = q.reshape(kv_heads, heads // kv_heads * rows, dim).to(keys.dtype)
     if cap is None:
         out = F.scaled_dot_product_attention(q[None], keys[None], values[None], attn_mask=mask, scale=scale)
     else:
         step = max(1, _SCORES // (q.shape[1] * keys.shape[1]))
         some = [slice(head, head + step) for head in range(0, kv_heads, step)]
         out = torch.cat([_capped(q[at], keys[at], values[at], mask, scale, cap) for at in some])
-    return out.view(kv_heads, heads // kv_heads, rows, dim).permute(2, 0, 1, 3).reshape(rows, heads * dim)
+    out = out.view(kv_heads, heads // kv_heads, rows, dim).permute(2, 0, 1, 3)
+    return out.reshape(rows, heads * dim).to(queries.dtype)
 
 
 def _capped(

@@ -140,22 +140,26 @@ class Checkpoint:
 
     def _read(self, view: memoryview, info: TensorInfo, offset: int) -> None:
         """Fill the view from a file, in as many reads as it takes."""
-        path = one_line(self.spec.files[info.file])
-        changed = ModelFileError(f"{path}: the file changed while it was loaded ({info.name}).", _RELOAD)
         if not self._files:
             raise ValueError("the checkpoint is closed")
         file = self._files[info.file]
         try:
             if _state(file) != self._states[info.file]:
-                raise changed
+                raise self._changed(info)
             done = 0
             while done < len(view):
                 count = self._read_at(file, view[done:], offset + done)
                 if not count:
-                    raise changed
+                    raise self._changed(info)
                 done += count
         except OSError as error:
+            path = one_line(self.spec.files[info.file])
             raise ModelFileError(f"{path}: cannot be read ({error.strerror or error}).", _RELOAD) from None
+
+    def _changed(self, info: TensorInfo) -> ModelFileError:
+        """Made where it is raised: an error in a local would keep its frames, and the weights in them."""
+        path = one_line(self.spec.files[info.file])
+        return ModelFileError(f"{path}: the file changed while it was loaded ({info.name}).", _RELOAD)
 
     def _read_at(self, file: BinaryIO, view: memoryview, offset: int) -> int:
         """One read at a place of the file: bytes read, 0 behind its end."""

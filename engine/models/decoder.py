@@ -189,7 +189,7 @@ class Decoder:
         groups = spec.num_heads // spec.num_kv_heads
         windows = {layer.sliding_window for layer in self._layers}
         masks = {
-            window: [piece_mask(end - start, start, window, groups, self._dtype) for start, end in ends]
+            window: [piece_mask(end - start, start, window, groups, self._kv_dtype) for start, end in ends]
             for window in windows
         }
         return _Pass(segments, self._rotary.at([slice(*each) for each in ends]), masks)

@@ -49,6 +49,7 @@ class FusedStep:
         self._functions = library.functions
         self._vocab = spec.vocab_size
         self._kept = (weights, rotations)
+        self._context = rotations.shape[0]
         self._layers = (Layer * spec.num_layers)(*(_layer(layer) for layer in weights.layers))
         self._model = Model(
             layers=spec.num_layers,
@@ -69,6 +70,13 @@ class FusedStep:
         )
         self._scratch = torch.empty(0, dtype=torch.uint8)
 
+    def _check(self, segments: Sequence[decoder.Segment]) -> None:
+        """What native code would read past its memory for; the engine lets no such segment through."""
+        for segment in segments:
+            end = segment.cache.length + len(segment.ids)
+            assert segment.ids and min(segment.ids) >= 0 and max(segment.ids) < self._vocab, "unknown token"
+            assert end <= min(segment.cache.capacity, self._context), "no room in the cache or the context"
+
     @property
     def scratch_nbytes(self) -> int:
         """Bytes of working memory held from step to step."""
@@ -76,7 +84,7 @@ class FusedStep:
 
     def forward(self, segments: Sequence[decoder.Segment]) -> Tensor:
         """Append the segments to their caches; float32 logits [rows wanted, vocab], in order."""
-        assert all(s.cache.length + len(s.ids) <= s.cache.capacity for s in segments)
+        self._check(segments)
         natives = (NativeSegment * len(segments))(*(_segment(segment) for segment in segments))
         ids = [token for segment in segments for token in segment.ids]
         wanted = sum(len(segment.ids) if segment.wants_all_logits else 1 for segment in segments)

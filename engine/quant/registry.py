@@ -149,7 +149,8 @@ class KernelChoice:
             return made
         others = (other for other in made.hardware.kernel_times if other.pair != pair)
         hardware = replace(made.hardware, kernel_times=(*others, times))
-        return plan(made.model, hardware, made.wish)
+        remade = plan(made.model, hardware, made.wish)
+        return made if remade.verdict == "no" else remade
 
     def _find(self, pair: KernelPair, made: LoadPlan) -> KernelTimes | None:
         file = KernelTimesFile(self._path, made.hardware) if self._path else None

@@ -128,3 +128,12 @@ def test_one_thread_is_left_alone() -> None:
     machine.is_crowded = True
     machine.run(10)
     assert machine.changes == []
+
+
+def test_an_answer_too_short_for_the_first_trial_leaves_all_threads_to_the_next() -> None:
+    machine = Machine()
+    for _ in range(TRIAL + 1):
+        machine.step()
+    assert machine.governor.threads == 1
+    machine.governor.reconsider()
+    assert machine.governor.threads == 2

@@ -101,3 +101,15 @@ def test_logits_of_the_last_rows_alone_are_those_of_all(decoder: Decoder) -> Non
     assert both.shape[0] == 4
     expected = torch.cat((one_by_one(decoder, IDS[:4])[-1:], one_by_one(decoder, IDS[5:8])))
     assert torch.equal(both, expected)
+
+
+@pytest.mark.parametrize("decoder", ["Q4_0"], indirect=True)
+def test_what_lies_outside_the_weights_or_the_context_never_reaches_native_code(decoder: Decoder) -> None:
+    for ids in ([200], [-1], []):
+        with pytest.raises(AssertionError):
+            forward(decoder, Segment(decoder.new_cache(64), ids))
+    cache = decoder.new_cache(100)  # longer than the planned context of 64
+    for start in range(0, 60, 10):
+        forward(decoder, Segment(cache, IDS[start : start + 10]))
+    with pytest.raises(AssertionError):
+        forward(decoder, Segment(cache, IDS[:5]))
