@@ -7,6 +7,7 @@ import re
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import urljoin
 
 import pytest
@@ -55,7 +56,7 @@ def fetch(package: Package, folder: Path) -> Path:
         )
 
 
-def skip_unless_ci(what: str, error: EngineError) -> None:
+def skip_unless_ci(what: str, error: EngineError) -> NoReturn:
     """A run of our own goes on without what cannot be had; CI fails."""
     if os.environ.get("CI"):
         raise error

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import re
 import tarfile
-import threading
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urljoin
+from typing import NoReturn
 
 import pytest
 
 from engine.errors import EngineError
 from engine.models.gguf import read_header
 from tests.engine.text import vocabularies
-
-
-@dataclass(frozen=True)
-class Package:
-    """A file of a package index."""
-
-    project: str
-    file: str
-    num_bytes: int
-    sha256: str
-
+from tests.packages import Package, cache, fetch, skip_unless_ci
 
 LLAMA_CPP = Package(  # its source holds vocabularies, with texts and the ids that transformers gives for them
     "llama-cpp-python",
@@ -48,39 +34,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _home() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    return cache / "decodeck-tests" / "vocabularies"
+    return cache("vocabularies")
 
 
 def _fetch(package: Package) -> Path:
-    """The file of a package, from the index that pip uses here."""
-    from app import download, starter, transport
-
-    cancel = threading.Event()
-    page = f"{starter.index_url(cancel).rstrip('/')}/{package.project}/"
-    with transport.make_client() as client:
-
-        def link() -> str:
-            reply, body = transport.read_small(client, page, {"Accept": "text/html"}, cancel)
-            found = re.search(rf'href="([^"#]*{re.escape(package.file)})', body.decode())
-            assert found, f"{page} does not have {package.file}"
-            return urljoin(reply.url, found.group(1))
-
-        return download.fetch(
-            link,
-            _home() / package.file,
-            size=package.num_bytes,
-            sha256=package.sha256,
-            progress=lambda _: None,
-            cancel=cancel,
-            client=client,
-        )
+    return fetch(package, _home())
 
 
-def _or_skip(error: EngineError) -> None:
-    if os.environ.get("CI"):
-        raise error
-    pytest.skip(f"the vocabularies are not here and cannot be downloaded: {error}")
+def _or_skip(error: EngineError) -> NoReturn:
+    skip_unless_ci("one of the vocabularies", error)
 
 
 @pytest.fixture(scope="session")
