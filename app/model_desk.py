@@ -277,9 +277,8 @@ class ModelDesk(QObject):
                 self._show_tuning()
 
     def _on_loaded(self, event: Loaded) -> None:
-        is_applied = (
-            self._loading is not None and self._loading is self._applied
-        )  # the loaded plan may be another, for other kernels
+        # of the plan that was asked for: the loaded one may be another, for other kernels
+        is_applied = self._loading is not None and self._loading is self._applied
         self._loaded, self._loading, self._previous = event.plan, None, None
         made, self._load_s, self._kernels = event.plan, event.seconds, event.kernels
         self._room.learn(made.hardware)

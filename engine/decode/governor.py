@@ -36,13 +36,11 @@ class ThreadGovernor:
         self._retry_s = FIRST_RETRY_S
         self._retry_at = 0.0
         self._is_retrying = False
-        self._trial: (
-            list[float] | None
-        ) = []  # the first steps on all threads; None: compared with half of them
+        self._trial: list[float] | None = []  # first steps on all threads; None: the trial is over
 
     def reconsider(self) -> None:
         """Before a new answer: try all threads again if it is time, its prompt is worth them. A first trial
-        that an answer left unfinished begins its second half anew.
+        that an answer left unfinished begins anew.
         """
         if self._trial is not None and self.threads != self._full:
             self._trial, self._steps = [], []
