@@ -1,6 +1,7 @@
-"""The chats' side of the window: which one is shown, what is sent, queued, renamed, deleted, left unsent.
+"""The chats' side of the window: which one is shown, and what is sent, queued and continued in it.
 
-Knows conversations and the list; answers are written by the answer desk, models are the model desk's.
+Knows conversations; answers are written by the answer desk, models are the model desk's, the list of chats is
+the library's, other branches are the branch desk's.
 """
 
 from __future__ import annotations
@@ -11,28 +12,34 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.answer_desk import AnswerDesk
-from app.chat_list import ChatList
+from app.branch_desk import BranchDesk
+from app.chat_library import ChatLibrary
 from app.conversation import BEFORE_ALL, Conversation, Turn, new_id, title_of
 from app.drafts import NEW_CHAT, Drafts
+from app.message_queue import WAITING, MessageQueue
 from app.model_desk import ModelDesk
-from app.running_answer import RunningAnswer, message_view
-from app.store import Chat, Store
+from app.running_answer import RunningAnswer, turn_view
+from app.store import Chat, Folder, Store
 from app.store_lane import StoreLane
-from engine.types import Failed
+from app.store_watch import StoreWatch
+from app.undo import UNDO
+from app.unsaved_chats import UnsavedChats
+from engine.events import Failed
+from ui.attachment_text import AttachedText, compose, headline, parse
 from ui.main_window import MainWindow
-from ui.values import NoticeAction, NoticeView
+from ui.values import NoticeView
 
-UNDO = "undo-delete"
-UNDO_MS = 10_000
 DRAFT_MS = 1_000  # after the last key
-WAITING = "waiting"
-DOWNLOAD_STARTER = "download-starter"
+NOT_NOW = NoticeView("info", "The answer cannot go on yet.", "It needs a model that is ready.")
 
 
 class ChatDesk(QObject):
-    """Owns conversations, the queue and the drafts. ``shown`` fires when another chat is in view."""
+    """Owns conversations, the queue and the drafts. ``shown`` fires when another chat is in view, ``begun``
+    with the id of one that has its first message now.
+    """
 
     shown = Signal()
+    begun = Signal(str)
 
     def __init__(
         self,
@@ -47,32 +54,37 @@ class ChatDesk(QObject):
         self._store = store
         self._desk = desk
         self._clock = clock
-        self._chats = ChatList()
-        self._conversations: dict[str, Conversation] = {}
+        self.conversations: dict[str, Conversation] = {}
         self._current: str | None = None
-        self._queued: dict[str, str] = {}  # chat id → turn id
         self._unread: dict[str, str] = {}  # chat id → text sent before its messages were read
-        self._claiming: set[str] = set()  # chats whose waiting message is about to go
         self._drafts = Drafts(store)
-        self._is_closing = False
-        self._deleted: tuple[Chat, str | None] | None = None  # with the queued turn, for Undo
-        self._undo_timer = QTimer(self, singleShot=True, interval=UNDO_MS)
-        self._undo_timer.timeout.connect(self._forget_deleted)
+        self._to_reveal = ("", "")  # chat and turn, once they are read
+        self.is_closing = False
         self.answers = answers(lambda chat_id: chat_id == self._current)
+        self.queue = MessageQueue(window, store, desk, self)
+        self.library = ChatLibrary(window, store, self, clock)
+        self.branches = BranchDesk(window, store, self)
+        self._unsaved = UnsavedChats(window, store, self)
+        self._watch = StoreWatch(window, store, self)
         self.answers.began.connect(self._show_state)
         self.answers.ended.connect(self._on_answer_ended)
         self.answers.refused.connect(self._on_answer_refused)
         self._draft_timer = QTimer(self, singleShot=True, interval=DRAFT_MS)
         self._draft_timer.timeout.connect(self._keep_draft)
         window.text_typed.connect(lambda _: self._draft_timer.start())
-        desk.ready.connect(self._send_queued)
-        store.failed.connect(self._on_store_failed)
+        window.composing.files_changed.connect(self._draft_timer.start)
+        desk.ready.connect(self.queue.send)
         store.open(_read_all, self._on_opened)
+
+    @property
+    def current_id(self) -> str | None:
+        """The id of the shown chat; None for a new one."""
+        return self._current
 
     @property
     def current_conversation(self) -> Conversation | None:
         """The shown conversation; None for a new chat, and until a chat's messages have been read."""
-        return self._conversations.get(self._current) if self._current else None
+        return self.conversations.get(self._current) if self._current else None
 
     @property
     def is_answering(self) -> bool:
@@ -82,19 +94,27 @@ class ChatDesk(QObject):
     @property
     def is_reading(self) -> bool:
         """Whether the shown chat's messages are still being read."""
-        return self._current is not None and self._current not in self._conversations
+        return self._current is not None and self._current not in self.conversations
+
+    def is_in_use(self, chat_id: str) -> bool:
+        """Whether more is known of a chat here than on the disk, or will be soon."""
+        busy = self.answers.chat_ids | self.queue.chat_ids | self._unread.keys()
+        return chat_id in busy or self._store.is_temporary(chat_id) or self._unsaved.holds(chat_id)
 
     # What the user does
 
     def send(self, text: str) -> None:
         """Add a message to the current chat; it goes to the model now, or when one can answer."""
+        if self.branches.is_editing:
+            self.branches.submit(text)
+            return
         if not text.strip():
             return
         if self._current is not None and self.is_reading:
             self._unread[self._current] = _joined(self._unread.get(self._current, ""), text)
             return
         self._drafts.save(self._current, "")
-        self._send_to(self._open_conversation(text), text)
+        self.send_to(self._open_conversation(text), text)
 
     def stop(self) -> None:
         """Stop the answer of the current chat; what is written stays. With none, stop a load."""
@@ -103,81 +123,105 @@ class ChatDesk(QObject):
         else:
             self._desk.cancel_load()
 
+    def go_on(self, turn_id: str) -> None:
+        """Continue the last answer of the shown chat, which is unfinished."""
+        conversation, plan = self.current_conversation, self._desk.plan
+        path = conversation.path()[-2:] if conversation else ()
+        if conversation is None or self.is_answering or len(path) < 2 or path[1].id != turn_id:
+            return  # it is not the last one any more
+        if plan is None:
+            self.wake()
+            self._window.show_notice(NOT_NOW)
+            return
+        self._forget_notices()
+        self.answers.go_on(conversation, path[0], path[1], plan)
+
+    def answer_again(self, conversation: Conversation, question: Turn) -> None:
+        """Begin another answer to a stored question; only where ``can_answer``."""
+        self._forget_notices()
+        self.begin_answer(conversation, question, is_stored=True)
+        self._show_list()
+
     def recall(self) -> None:
-        """Take the message that waits in the shown chat back into the composer."""
+        """Take the message that waits in the shown chat back into the composer; with none, edit the last."""
         conversation = self.current_conversation
-        turn_id = self._queued.pop(conversation.chat_id, None) if conversation else None
+        turn_id = self.queue.take(conversation.chat_id) if conversation else None
         if conversation is None or turn_id is None:
+            self.branches.edit_last()
             return
         turn = conversation.update(turn_id, status="done")
         conversation.rewind(turn.parent_id)
-        self._store.run(lambda store: store.update_message(turn))
-        self._keep_branch(conversation)
+        self._store.write(turn.chat_id, lambda store: store.update_message(turn))
+        self.keep_branch(conversation)
         self._window.clear_notice(WAITING)
-        self._show_transcript()
+        self.show_transcript()
         self._window.set_composer_text(turn.content)
+
+    def add_to_draft(self, chat_id: str | None, file: AttachedText) -> None:
+        """Attach a text to the message that was being written in a chat, which is not shown any more."""
+        files, typed = parse(self._drafts.get(chat_id))
+        self._drafts.save(chat_id, compose((*files, file), typed))
 
     def new_chat(self) -> None:
         """Show an empty chat; it is kept with its first message."""
-        self._show(None)
+        self.show_chat(None)
+
+    def new_temporary_chat(self) -> None:
+        """Show an empty chat of which nothing will ever be stored."""
+        chat_id = new_id()
+        self._store.make_temporary(chat_id)
+        self.conversations[chat_id] = Conversation(chat_id, clock=self._clock)
+        self.show_chat(chat_id)
 
     def select(self, chat_id: str) -> None:
         """Show a chat; its messages are read when it is shown for the first time."""
         if chat_id == self._current:
             return
-        self._show(chat_id)
+        self.show_chat(chat_id)
         if self.is_reading:
-            self._store.run(
+            self._store.visit(
                 lambda store: store.messages(chat_id),
                 on_done=lambda turns: self._on_messages(chat_id, turns),
                 on_error=lambda failed: self._on_unreadable(chat_id, failed),
             )
 
-    def rename(self, chat_id: str, title: str) -> None:
-        title = title_of(title)
-        self._chats.change(chat_id, title=title)
-        self._store.run(lambda store: store.rename_chat(chat_id, title))
-        self._show_list()
-
-    def delete(self, chat_id: str) -> None:
-        """Take a chat away; it can be undone from the notice."""
-        chat = self._chats.remove(chat_id)
-        if chat is None:
+    def reveal(self, chat_id: str, turn_id: str) -> None:
+        """Bring a turn of the shown chat into view, once its messages are there; another branch is opened."""
+        conversation = self.conversations.get(chat_id)
+        if chat_id != self._current:
             return
+        if conversation is None:
+            self._to_reveal = chat_id, turn_id
+            return
+        if turn_id in {turn.id for turn in conversation.turns()}:
+            if not conversation.is_on_path(turn_id):
+                conversation.select(turn_id)
+                self.keep_branch(conversation)
+                self.answers.show(conversation)
+            self._window.chats.reveal(turn_id)
+
+    def leave(self, chat_id: str) -> str | None:
+        """A chat is deleted: stop its answer, show another one; the turn that waited in it."""
         self.answers.stop(chat_id)
-        self._deleted = chat, self._queued.pop(chat_id, None)
-        self._store.run(lambda store: store.delete_chat(chat_id))
         if chat_id == self._current:
-            self._show(None)
+            self.show_chat(None)
         self._show_list()
-        undo = NoticeAction(UNDO, "Undo")
-        self._window.show_notice(NoticeView("info", f"Chat deleted: {chat.title}", "", (undo,), key=UNDO))
-        self._undo_timer.start()
+        return self.queue.take(chat_id)
 
-    def undo_delete(self) -> None:
-        """Put the chat that was deleted last back and show it; a message that waited in it waits again."""
-        deleted, self._deleted = self._deleted, None
-        if deleted is None:
-            return
-        chat, queued_id = deleted
-        self._chats.put(chat)
-        self._store.run(lambda store: store.restore_chat(chat.id))
+    def come_back(self, chat_id: str, queued_id: str | None) -> None:
+        """A deleted chat is there again; a message that waited in it waits again."""
         if queued_id is not None:
-            self._queued[chat.id] = queued_id
-        self._window.clear_notice(UNDO)
-        self.select(chat.id)
+            self.queue.put(chat_id, queued_id)
+        self.select(chat_id)
         self._show_list()
-        self._send_queued()
-
-    def _forget_deleted(self) -> None:
-        if self._deleted is not None:
-            self._deleted = None
-            self._window.clear_notice(UNDO)
+        self.queue.send()
 
     def prepare_to_close(self) -> None:
         """Begin nothing more: what waits is sent after the next start."""
-        self._is_closing = True
+        self.is_closing = True
         self._draft_timer.stop()
+        self._watch.stop()
+        self.library.stop()
 
     def close(self) -> None:
         """Keep what is unfinished and unsent, and close the database."""
@@ -185,195 +229,172 @@ class ChatDesk(QObject):
         for chat_id, text in self._unread.items():
             self._drafts.save(chat_id, _joined(text, self._drafts.get(chat_id)))
         self.answers.save_all()
-        self._store.run(lambda store: store.close())
+        self._unsaved.close()
+        self._store.close()
 
     # How a message goes
 
-    def _send_to(self, conversation: Conversation, text: str) -> None:
+    def send_to(self, conversation: Conversation, text: str) -> None:
+        """Put a message at the end of the active path and have it answered now, or when that can be."""
         self._forget_notices()
-        chat_id, queued_id = conversation.chat_id, self._queued.get(conversation.chat_id)
+        chat_id, queued_id = conversation.chat_id, self.queue.waiting_in(conversation.chat_id)
         if queued_id is not None:
-            turn = conversation.update(queued_id, content=_joined(conversation.turn(queued_id).content, text))
-            self._store.run(lambda store: store.update_message(turn))
-            self._show_message(turn, is_new=False)
+            self.queue.change(conversation, _joined(conversation.turn(queued_id).content, text))
             return
-        can_go = self._can_answer()
+        can_go = self.can_answer(chat_id)
         turn = conversation.append("user", text, "done" if can_go else "queued")
-        self._show_message(turn, is_new=True)
-        self._chats.change(chat_id, updated_s=turn.created_s)
+        self.show_message(turn, is_new=True)
+        self.library.list.change(chat_id, updated_s=turn.created_s)
         if can_go:
-            self._begin_answer(conversation, turn, is_stored=False)
+            self.begin_answer(conversation, turn, is_stored=False)
         else:
-            self._queued[chat_id] = turn.id
-            self._store.run(lambda store: store.add_message(turn))
-            self._say_waiting(text)
+            self.queue.put(chat_id, turn.id)
+            self._store.write(chat_id, lambda store: store.add_message(turn))
+            self.queue.say_waiting(text)
         self._show_list()
 
-    def _can_answer(self) -> bool:
-        plan, busy = self._desk.plan, self.answers.count + len(self._claiming)
-        return not self._is_closing and plan is not None and busy < plan.max_sequences
+    def wake(self) -> None:
+        """Load the model again that has given its memory back; where none rests, nothing happens."""
+        self._desk.wake()
 
-    def _send_queued(self) -> None:
-        """Begin the queued messages that can be answered now. Each is claimed in the store first: another
-        window may have the same chat, and only one of them may answer.
-        """
-        for chat_id, turn_id in list(self._queued.items()):
-            if not self._can_answer():
-                return
-            self._claim(chat_id, turn_id)
+    def can_answer(self, chat_id: str) -> bool:
+        """Whether a message could go now: one at a time in a chat, and as many chats as the model serves."""
+        plan, busy = self._desk.plan, self.answers.chat_ids | self.queue.claiming
+        is_free = plan is not None and chat_id not in busy and len(busy) < plan.max_sequences
+        return is_free and not self.is_closing
 
-    def _claim(self, chat_id: str, turn_id: str) -> None:
-        del self._queued[chat_id]
-        self._claiming.add(chat_id)
-
-        def done(is_ours: bool) -> None:
-            self._claiming.discard(chat_id)
-            conversation = self._conversations.get(chat_id)
-            if conversation is None or self._desk.plan is None or self._is_closing:
-                return
-            turn = conversation.update(turn_id, status="done")
-            self._show_message(turn, is_new=False)
-            if is_ours:
-                self._window.clear_notice(WAITING)
-                self._begin_answer(conversation, turn, is_stored=True)
-
-        def failed(failure: Failed) -> None:
-            self._on_store_failed(failure)
-            done(True)
-
-        self._store.run(lambda store: store.claim_queued(turn_id), on_done=done, on_error=failed)
-
-    def _begin_answer(self, conversation: Conversation, question: Turn, is_stored: bool) -> None:
+    def begin_answer(self, conversation: Conversation, question: Turn, is_stored: bool) -> None:
         plan = self._desk.plan
         assert plan is not None
-        self.answers.begin(conversation, question, plan.context, is_stored)
+        self.answers.begin(conversation, question, plan, is_stored)
 
     def _open_conversation(self, text: str) -> Conversation:
         """The current conversation, or a new chat that is named after its first message."""
-        if self.current_conversation is not None:
-            return self.current_conversation
-        chat_id, now, title = new_id(), self._clock(), title_of(text)
-        self._chats.put(Chat(chat_id, title, now, now))
-        self._conversations[chat_id] = Conversation(chat_id, clock=self._clock)
+        conversation = self.current_conversation
+        if conversation is not None and conversation.chat_id in self.library.list:
+            return conversation
+        chat_id, now, title = self._current or new_id(), self._clock(), title_of(headline(text))
+        is_temporary = self._store.is_temporary(chat_id)
+        self.library.list.put(Chat(chat_id, title, now, now), is_temporary=is_temporary)
         self._current = chat_id
         self._desk.set_chat_shown(True)
-        self._store.run(lambda store: store.create_chat(title, chat_id))
-        return self._conversations[chat_id]
-
-    def _say_waiting(self, text: str) -> None:
-        if not self._desk.is_ready:
-            coming = "It is sent when the model is ready."
-            wanted = "It is sent when a model is ready: download the starter, or choose a model."
-            title = f"Your message waits: {title_of(text)}"
-            is_coming = self._desk.is_coming
-            actions = () if is_coming else (NoticeAction(DOWNLOAD_STARTER, "Download the starter"),)
-            text = coming if is_coming else wanted
-            self._window.show_notice(NoticeView("info", title, text, actions, key=WAITING))
+        self._store.write(chat_id, lambda store: store.create_chat(title, chat_id))
+        self.begun.emit(chat_id)
+        return self.conversations.setdefault(chat_id, Conversation(chat_id, clock=self._clock))
 
     # What comes back
 
     def _on_answer_ended(self, chat_id: str) -> None:
         plan, tps = self._desk.plan, self.answers.last_tps
-        if plan is not None and tps is not None and chat_id in self._chats:
+        if plan is not None and tps is not None and chat_id in self.library.list:
             name = plan.model.name
-            self._chats.change(chat_id, model=name, decode_tps=tps)
-            self._store.run(lambda store: store.describe_chat(chat_id, name, tps))
+            self.library.list.change(chat_id, model=name, decode_tps=tps)
+            self._store.write(chat_id, lambda store: store.describe_chat(chat_id, name, tps))
         self._show_state()
-        self._send_queued()
+        self.queue.send()
 
     def _on_answer_refused(self, answer: RunningAnswer) -> None:
         """A message that could not even be read goes back to where it was typed, if that place is free."""
         is_free = answer.chat_id == self._current and not self._window.composer_text().strip()
-        if not is_free or answer.chat_id in self._queued:
-            return  # it stays in view as failed; what waits behind it hangs on it
         conversation = answer.conversation
+        if (
+            not is_free
+            or self.queue.waiting_in(answer.chat_id)
+            or not conversation.is_on_path(answer.turn_id)
+        ):
+            return  # it stays in view as failed; what waits behind it hangs on it
         question = conversation.turn(answer.question_id)
         conversation.rewind(question.parent_id)
-        self._keep_branch(conversation)
-        self._window.show_chat([message_view(turn) for turn in conversation.path()])
+        self.keep_branch(conversation)
+        self.answers.show(conversation)
         self._window.set_composer_text(question.content)
 
     def _on_opened(self, opened: _Opened) -> None:
-        notice, chats, queued, drafts = opened
-        self._chats.load(chats)
+        notice, chats, folders, queued, drafts = opened
+        self.library.list.load(chats, folders)
         self._drafts.load(drafts)
         for chat_id, turns in queued.items():
-            chat = self._chats.get(chat_id)
-            if chat is not None and chat_id not in self._conversations:
+            chat = self.library.list.get(chat_id)
+            if chat is not None and chat_id not in self.conversations:
                 conversation = Conversation(chat_id, turns, chat.active_id, self._clock)
-                self._conversations[chat_id] = conversation
+                self.conversations[chat_id] = conversation
                 waiting = [turn.id for turn in conversation.path() if turn.status == "queued"]
                 if waiting:
-                    self._queued[chat_id] = waiting[-1]
-                    self._say_waiting(conversation.turn(waiting[-1]).content)
+                    self.queue.put(chat_id, waiting[-1])
+                    self.queue.say_waiting(conversation.turn(waiting[-1]).content)
         if notice:
             self._window.show_notice(NoticeView("warning", "Chats", notice))
         if self._current is None and not self._window.composer_text():
             self._window.set_composer_text(self._drafts.get(NEW_CHAT))
+        self._watch.start()
         self._show_list()
-        self._send_queued()
+        self.queue.send()
 
     def _on_messages(self, chat_id: str, turns: tuple[Turn, ...]) -> None:
-        chat = self._chats.get(chat_id)
-        if chat is None or chat_id in self._conversations:
+        chat = self.library.list.get(chat_id)
+        if chat is None or chat_id in self.conversations:
             return
-        self._conversations[chat_id] = Conversation(chat_id, turns, chat.active_id, self._clock)
+        self.conversations[chat_id] = Conversation(chat_id, turns, chat.active_id, self._clock)
         if chat_id == self._current:
-            self._show_transcript()
+            self.show_transcript()
         text = self._unread.pop(chat_id, "")
         if text:
-            self._send_to(self._conversations[chat_id], text)
+            self.send_to(self.conversations[chat_id], text)
+        elif self._to_reveal[0] == chat_id:
+            self.reveal(*self._to_reveal)
+        self._to_reveal = ("", "")
 
     def _on_unreadable(self, chat_id: str, failed: Failed) -> None:
         """A chat that cannot be read is not shown; what was typed for it is given back."""
         text = self._unread.pop(chat_id, "")
         if chat_id == self._current:
-            self._show(None)
+            self.show_chat(None)
             self._window.set_composer_text(_joined(text, self._window.composer_text()))
         self._window.show_notice(
             NoticeView("error", "The chat could not be read.", failed.message, (), failed.details)
         )
 
-    def _on_store_failed(self, failed: Failed) -> None:
-        text = f"{failed.message} {failed.hint} The chat stays in this window."
-        self._window.show_notice(
-            NoticeView("error", "The chat could not be saved.", text, (), failed.details)
-        )
-
     # What is shown
 
-    def _show(self, chat_id: str | None) -> None:
+    def show_chat(self, chat_id: str | None) -> None:
         """Show a chat, with the text that was left unsent in it."""
         self._keep_draft()
+        self.branches.forget()
         self._current = chat_id
         self._window.set_composer_text(self._drafts.get(chat_id))
         self._forget_notices()
-        self._show_transcript()
+        self.show_transcript()
 
-    def _show_transcript(self) -> None:
+    def show_transcript(self) -> None:
+        """Show the active path of the current chat."""
         self._desk.set_chat_shown(self._current is not None)
-        conversation = self.current_conversation
-        turns = conversation.path() if conversation else ()
-        self._window.show_chat([message_view(self.answers.current_turn(turn)) for turn in turns])
+        self._window.chats.set_temporary(
+            self._current is not None and self._store.is_temporary(self._current)
+        )
+        self.answers.show(self.current_conversation)
         self._show_state()
         self.shown.emit()
 
     def _keep_draft(self) -> None:
-        self._drafts.save(self._current, self._window.composer_text())
+        draft = self.branches.held_text if self.branches.is_editing else self._window.composer_text()
+        self._drafts.save(self._current, draft)
 
-    def _keep_branch(self, conversation: Conversation) -> None:
+    def keep_branch(self, conversation: Conversation) -> None:
+        """Store which path of a chat is active."""
         chat_id, active_id = conversation.chat_id, conversation.active_id or BEFORE_ALL
-        self._store.run(lambda store: store.select_branch(chat_id, active_id))
+        self.library.list.change(chat_id, active_id=active_id)
+        self._store.write(chat_id, lambda store: store.select_branch(chat_id, active_id))
 
     def _forget_notices(self) -> None:
         """What was said of another moment goes; an offer to undo stays."""
         if self._window.notice_key() != UNDO:
             self._window.clear_notice()
 
-    def _show_message(self, turn: Turn, *, is_new: bool) -> None:
-        if turn.chat_id == self._current:
+    def show_message(self, turn: Turn, *, is_new: bool) -> None:
+        conversation = self.conversations[turn.chat_id]
+        if turn.chat_id == self._current and conversation.is_on_path(turn.id):
             show = self._window.append_message if is_new else self._window.set_message
-            show(message_view(turn))
+            show(turn_view(conversation, turn))
 
     def _show_state(self, _: str = "") -> None:
         self._desk.set_answering(self.answers.count > 0)
@@ -381,16 +402,16 @@ class ChatDesk(QObject):
         self._show_list()
 
     def _show_list(self) -> None:
-        rows = self._chats.rows(self.answers.chat_ids, self._clock())
-        self._window.set_chats(rows, self._current)
+        self.library.show()
 
 
-_Opened = tuple[str | None, tuple[Chat, ...], dict[str, tuple[Turn, ...]], dict[str, str]]
+_Opened = tuple[str | None, tuple[Chat, ...], tuple[Folder, ...], dict[str, tuple[Turn, ...]], dict[str, str]]
 
 
 def _read_all(store: Store) -> _Opened:
     queued = {chat_id: store.messages(chat_id) for chat_id in store.queued_chats()}
-    return store.notice or store.read_only_reason, store.list_chats(), queued, store.drafts()
+    notice = store.notice or store.read_only_reason
+    return notice, store.list_chats(), store.folders(), queued, store.drafts()
 
 
 def _joined(first: str, second: str) -> str:

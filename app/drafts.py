@@ -29,4 +29,4 @@ class Drafts:
         if text == self.get(key):
             return
         self._texts[key] = text
-        self._store.run(lambda store: store.save_draft(key, text))
+        self._store.write(key, lambda store: store.save_draft(key, text))

@@ -1,10 +1,12 @@
 """The engine thread: drain commands, step the engine, send what happened to the window.
 
-torch is imported here, on this thread, once. No other thread touches engine, weights or caches.
+No other thread touches engine, weights or caches. Making the engine alone, which imports torch and takes a
+second or more, has a thread of its own: a load can be cancelled meanwhile.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import queue
 import threading
@@ -16,22 +18,28 @@ from dataclasses import dataclass, replace
 from PySide6.QtCore import QObject, Signal
 
 from app import paths
+from app.absent_engine import ComingEngine, made_or_not
 from app.outbox import INTERVAL_S, Outbox
-from engine.errors import EngineBusyError, EngineError
-from engine.protocol import EngineProtocol
-from engine.types import (
+from engine.errors import EngineError
+from engine.events import (
     AnswerStats,
+    Calibrated,
+    Calibrating,
+    CalibrationEnded,
     Event,
     Failed,
     Finished,
-    GenerateRequest,
     Loaded,
     LoadFailed,
-    LoadPlan,
     LoadProgress,
-    MemoryReport,
+    Measured,
+    MeasureEnded,
+    Measuring,
     Unloaded,
 )
+from engine.protocol import EngineProtocol
+from engine.types import GenerateRequest, LoadPlan, MeasureWish
+from engine.waiting import POLL_S, in_background
 
 MEMORY_INTERVAL_S = 0.5
 IDLE_MEMORY_INTERVAL_S = 2.0
@@ -64,6 +72,28 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class Measure:
+    """Measure speeds of the loaded model; ``run_id`` comes back in the events of this run. An answer, a load
+    or another run ends it.
+    """
+
+    wish: MeasureWish
+    run_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopMeasuring:
+    """End the run of measurements, if there is one; what was measured has been told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrate:
+    """Measure this machine's speed as soon as there is nothing else to do; what comes meanwhile goes first,
+    and it begins anew behind that.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Unload:
     pass
 
@@ -73,11 +103,11 @@ class Quit:
     pass
 
 
-Command = Load | CancelLoad | Submit | Cancel | Unload | Quit
+Command = Load | CancelLoad | Submit | Cancel | Measure | StopMeasuring | Calibrate | Unload | Quit
 
 
 def make_engine() -> EngineProtocol:
-    """The real engine; importing it imports torch, which only the engine thread may do."""
+    """The real engine; importing it imports torch."""
     from engine.engine import Engine
 
     return Engine(kernel_times=paths.kernel_times_file())
@@ -120,37 +150,6 @@ class EngineThread(QObject):
             self.events.emit((_bug(traceback.format_exc()),))
 
 
-class _NoEngine:
-    """Stands in where the engine could not be made: every wish is answered with the reason."""
-
-    is_busy = False
-
-    def __init__(self, reason: str) -> None:
-        self._error = EngineBusyError(f"The engine could not start: {reason}.", "Install the program again.")
-
-    def load(self, plan: LoadPlan) -> Generator[LoadProgress | Loaded, None, None]:
-        yield LoadProgress(0.0, "engine")
-        raise self._error
-
-    def submit(self, request: GenerateRequest) -> None:
-        raise self._error
-
-    def unload(self) -> None:
-        """There is nothing to give back."""
-
-    def cancel(self, request_id: str) -> None:
-        """There is nothing to cancel."""
-
-    def abort(self) -> None:
-        """There is nothing to end."""
-
-    def step(self) -> list[Event]:
-        return []
-
-    def memory(self) -> MemoryReport:
-        return MemoryReport(0, 0, 0, 0, 0, 0, None, None, 0)
-
-
 class _Worker:
     """What runs on the thread: one engine, one load at most, the outbox."""
 
@@ -160,34 +159,50 @@ class _Worker:
         self._outbox = Outbox()
         self._load: Generator[LoadProgress | Loaded, None, None] | None = None
         self._load_id = 0
+        self._run: Generator[Measuring | Measured, None, None] | None = None
+        self._run_id = 0
+        self._calibration: Generator[Calibrating | Calibrated, None, None] | None = None
+        self._is_calibration_due = False
+        self._is_calibrated = False  # by this thread: a plan may be older
         self._engine: EngineProtocol
+        self._coming: ComingEngine | None = None
         self._next_memory = 0.0
         self._is_quitting = False
 
     def run(self, factory: Callable[[], EngineProtocol]) -> None:
-        try:
-            self._engine = factory()
-        except Exception as error:
-            _log.exception("the engine could not be made")
-            self._engine = _NoEngine(str(error) or type(error).__name__)
+        making = in_background(functools.partial(made_or_not, factory), "engine-import")
+        self._engine = self._coming = ComingEngine(making)
         while not self._is_quitting:
             self._drain_commands()
+            self._welcome()
             if self._load is not None:
                 self._guarded(self._continue_load, self._after_failed_load, self._load_failed)
+            elif self._run is not None:
+                self._guarded(self._continue_run, self._drop_run, self._run_failed)
             elif self._engine.is_busy:
                 self._guarded(lambda: self._outbox.add(self._engine.step()), self._engine.abort)
+            elif self._is_calibrating:
+                self._guarded(self._continue_calibration, self._drop_calibration, _calibration_failed)
+            self._send()  # first: measuring takes a moment, and somebody may wait for the end of a load
             self._report_memory()
             self._send()
         self._end()
 
     @property
     def _is_idle(self) -> bool:
-        return self._load is None and not self._engine.is_busy
+        is_free = self._load is None and self._run is None and not self._engine.is_busy
+        return is_free and not self._is_calibrating
+
+    @property
+    def _is_calibrating(self) -> bool:
+        """Or will be, as soon as there is nothing else to do."""
+        return self._is_calibration_due and self._coming is None
 
     def _drain_commands(self) -> None:
         """Run all waiting commands; wait for one when there is nothing else to do."""
         try:
-            command = self._commands.get(timeout=IDLE_MEMORY_INTERVAL_S) if self._is_idle else None
+            wait_s = POLL_S if self._coming else IDLE_MEMORY_INTERVAL_S
+            command = self._commands.get(timeout=wait_s) if self._is_idle else None
         except queue.Empty:
             return
         while not self._is_quitting:
@@ -197,7 +212,15 @@ class _Worker:
                 return
             command = self._commands.get()
 
+    def _welcome(self) -> None:
+        """Take the engine when it has been made."""
+        if self._coming is not None and (made := self._coming.made) is not None:
+            self._engine, self._coming = made, None
+
     def _execute(self, command: Command) -> None:
+        if isinstance(command, Load | Submit | Measure | StopMeasuring | Unload):
+            self._stop_run()
+            self._postpone_calibration()
         match command:
             case Load(plan, load_id):
                 self._drop_load()
@@ -209,6 +232,10 @@ class _Worker:
                 self._submit(request)
             case Cancel(request_id):
                 self._guarded(lambda: self._engine.cancel(request_id), self._engine.abort)
+            case Measure(wish, run_id):
+                self._run, self._run_id = self._engine.measure(wish), run_id
+            case Calibrate():
+                self._is_calibration_due = True
             case Unload():
                 self._unload()
             case Quit():
@@ -220,6 +247,8 @@ class _Worker:
         if event is None or isinstance(event, Loaded):
             self._load = None
             self._next_memory = 0.0
+        if isinstance(event, Loaded) and event.plan.hardware.calibration is None:
+            self._is_calibration_due = not self._is_calibrated
         if event is not None:
             self._outbox.add([replace(event, load_id=self._load_id)])
 
@@ -227,6 +256,53 @@ class _Worker:
         load, self._load = self._load, None
         if load is not None:
             load.close()
+
+    def _continue_run(self) -> None:
+        assert self._run is not None
+        event = next(self._run, None)
+        if event is None:
+            self._run = None
+            self._outbox.add([MeasureEnded(self._run_id, "done")])
+        else:
+            self._outbox.add([replace(event, run_id=self._run_id)])
+
+    def _stop_run(self) -> None:
+        if self._run is not None:
+            self._drop_run()
+            self._outbox.add([MeasureEnded(self._run_id, "stopped")])
+
+    def _drop_run(self) -> None:
+        run, self._run = self._run, None
+        if run is not None:
+            run.close()
+
+    def _run_failed(self, failure: Failed) -> MeasureEnded:
+        hint = "" if failure.kind == "bug" else failure.hint  # no answer is concerned
+        return MeasureEnded(self._run_id, "failed", failure.message, hint)
+
+    def _continue_calibration(self) -> None:
+        """One more piece, or the first."""
+        if self._calibration is None:
+            self._calibration = self._engine.calibrate()
+        event = next(self._calibration, None)
+        if event is None:
+            self._drop_calibration()
+        else:
+            self._is_calibrated |= isinstance(event, Calibrated)
+            self._outbox.add([event])
+
+    def _postpone_calibration(self) -> None:
+        """Give its memory back; it begins anew when there is nothing else to do."""
+        if self._calibration is not None:
+            self._drop_calibration()
+            self._is_calibration_due = True
+            self._outbox.add([CalibrationEnded()])
+
+    def _drop_calibration(self) -> None:
+        running, self._calibration = self._calibration, None
+        self._is_calibration_due = False
+        if running is not None:
+            running.close()
 
     def _unload(self) -> None:
         """Also after a load that was dropped before its first piece: the old model is still there then."""
@@ -272,7 +348,7 @@ class _Worker:
 
     def _report_memory(self) -> None:
         now = time.perf_counter()
-        if now >= self._next_memory:
+        if self._coming is None and now >= self._next_memory:
             self._next_memory = now + (IDLE_MEMORY_INTERVAL_S if self._is_idle else MEMORY_INTERVAL_S)
             self._guarded(lambda: self._outbox.add([self._engine.memory()]), lambda: None)
 
@@ -284,9 +360,15 @@ class _Worker:
     def _end(self) -> None:
         """End all answers with their texts and send what is left: nothing that was written gets lost."""
         self._drop_load()
+        self._drop_run()
+        self._drop_calibration()
         self._guarded(self._engine.unload, self._engine.abort)
         self._guarded(lambda: self._outbox.add(self._engine.step()), lambda: None)
         self._emit(self._outbox.take(time.perf_counter()))
+
+
+def _calibration_failed(failure: Failed) -> CalibrationEnded:
+    return CalibrationEnded(failure.message, failure.hint)
 
 
 def _failure(error: BaseException) -> Failed:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from PySide6.QtCore import QObject, Qt, Signal
 
 from engine.errors import EngineError
-from engine.types import Failed
+from engine.events import Failed
 
 DATABASE = "database"
 DOWNLOAD = "download"

@@ -20,6 +20,8 @@ from app.engine_thread import EngineThread, make_engine
 from app.gui_garbage import GuiGarbage
 from app.io_thread import IoThread
 from app.preferences import Preferences
+from app.settings import text_size
+from app.settings_desk import apply_look
 from engine.protocol import EngineProtocol
 from engine.types import LoadSpec
 from ui import theme
@@ -27,6 +29,7 @@ from ui.main_window import MainWindow
 from ui.values import NoticeView
 
 SIGNAL_POLL_MS = 200
+SCALE_VARIABLE = "QT_SCALE_FACTOR"  # Qt reads it once, when the application is made
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +54,26 @@ def build(
     io = IoThread()
     preferences = Preferences(io, settings, wish)
     theme.load_fonts()
-    theme.apply(application, preferences.value.theme)
+    apply_look(preferences.value)
     window = MainWindow()
     saved = preferences.value
     if saved.window_width and saved.window_height:
         window.resize(saved.window_width, saved.window_height)
     engine = EngineThread(factory)
     return Program(window, Controller(window, engine, io, preferences), engine, io, garbage)
+
+
+def scale(percent: int) -> None:
+    """Let everything that is drawn grow with its text; only before there is a QApplication.
+
+    Fonts, icons, targets and the room between them keep their proportions: a text that grew alone would not
+    fit where it stands.
+    """
+    given = 1.0
+    with contextlib.suppress(ValueError):
+        given = float(os.environ.get(SCALE_VARIABLE, "1"))
+    if percent != 100:
+        os.environ[SCALE_VARIABLE] = f"{given * percent / 100:g}"
 
 
 def start(program: Program, wish: LoadSpec | None) -> None:
@@ -72,6 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     from app.cli import changes, load_spec
 
     logs.start()
+    scale(text_size(changes(arguments)))
     application = QApplication([sys.argv[0]])
     application.setApplicationName("Decodeck")
     application.setDesktopFileName("decodeck")

@@ -12,33 +12,28 @@ from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
-from app import paths, readouts, starter
-from app.engine_thread import CancelLoad, EngineThread, Load
+from app import load_notices, paths, readouts, starter
+from app.engine_thread import CancelLoad, EngineThread, Load, Unload
+from app.headers import Headers, read_headers
 from app.io_thread import IoThread
 from app.preferences import Preferences
+from app.quality_figures import QualityFigures
 from app.room import Room
 from app.starter_download import StarterDownload
-from engine.errors import EngineError, WishError
-from engine.fit.plan import default_context, plan, resolve_format
-from engine.hardware.probe import physical_cores, probe
-from engine.models.spec import read_spec, scan_folder
-from engine.types import (
-    Failed,
-    Hardware,
-    Loaded,
-    LoadFailed,
-    LoadPlan,
-    LoadProgress,
-    LoadSpec,
-    MemoryReport,
-    ModelSpec,
-    Unloaded,
-)
-from ui.main_window import CHOOSE_FILE, MainWindow
-from ui.values import ChipView, ContextView, ModelState, NoticeAction, NoticeView
+from app.tuning_desk import Standing, TuningDesk
+from engine.errors import WishError
+from engine.events import Calibrated, Failed, Loaded, LoadFailed, LoadProgress, MemoryReport, Unloaded
+from engine.fit import guard
+from engine.fit.plan import depends_on_gpus, plan
+from engine.hardware.cores import physical_cores
+from engine.hardware.probe import probe
+from engine.models.spec import read_spec
+from engine.types import Hardware, LoadPlan, LoadSpec, ModelSpec
+from ui.main_window import MainWindow
+from ui.values import ChipView, ContextView, ModelState, NoticeView
 
 FILES_LANE = "files"
-CHOOSE_OTHER = NoticeAction(CHOOSE_FILE, "Choose another file")
+_BEGINNING = LoadProgress(0.0, "")
 T = TypeVar("T")
 
 
@@ -47,6 +42,7 @@ class ModelDesk(QObject):
 
     loading = Signal(str)
     ready = Signal()
+    probed = Signal()
 
     def __init__(
         self, window: MainWindow, engine: EngineThread, io: IoThread, preferences: Preferences
@@ -65,13 +61,19 @@ class ModelDesk(QObject):
         self._applied: LoadPlan | None = None  # came from the dock: its settings are kept
         self._waiting: LoadPlan | None = None  # applied when the answer ends
         self._previous: LoadPlan | None = None  # goes back in if the wished one fails
-        self._wish: LoadSpec | None = None
-        self._percent = 0
+        self._resting: LoadPlan | None = None  # gave its memory back, and loads again when it is needed
+        self._progress = _BEGINNING
         self._load_s: float | None = None  # what the loaded model took to load
         self._kernels = ""  # by their names, of the loaded model
-        self._failed_name = ""
+        self._failed_name = self._chosen = ""
         self.download = StarterDownload(io)
+        self._quality = QualityFigures(io)
+        self.tuning = TuningDesk(window, io, preferences, self._room, self)
+        self._early: tuple[str, Headers] | None = None  # read before the machine was
+        self._refused: tuple[ModelSpec, LoadSpec, ModelSpec | None] | None = None
         self.is_answering = False
+        self._is_fetching = False  # something of the library is coming from the network
+        self.name_of: Callable[[str], str] = lambda path: ""  # for files without a name of their own
         self._connect()
 
     @property
@@ -80,19 +82,29 @@ class ModelDesk(QObject):
         return self._loaded if self._loading is None else None
 
     @property
+    def room(self) -> Room:
+        """The machine, and the memory that is free now."""
+        return self._room
+
+    @property
     def is_ready(self) -> bool:
         """Whether a request would be answered now."""
         return self.plan is not None
 
     @property
+    def is_loading(self) -> bool:
+        """Whether a model is being read."""
+        return self._loading is not None
+
+    @property
     def is_coming(self) -> bool:
         """Whether a model will be there without the user doing anything more."""
-        return self._loading is not None or self.download.is_running
+        return self._loading is not None or self._resting is not None or self.download.is_running
 
     def start(self, path: str | None) -> None:
         """Look at the machine, then load ``path``, else the last model, else an installed starter."""
         self._files(
-            lambda: probe(paths.kernel_times_file()), on_done=self._on_probed, on_error=self._on_error
+            lambda: probe(paths.kernel_times_file()), on_done=self._on_probed, on_error=self._on_unprobed
         )
         if path:
             self._read(path)
@@ -111,12 +123,13 @@ class ModelDesk(QObject):
         self._read(path)
 
     def _read(self, path: str) -> None:
-        """Read the header of ``path`` off this thread, then load it."""
-        self._files(
-            read_spec,
-            path,
-            on_done=self._on_spec,
+        """Read the header of ``path`` off this thread, then load it, unless another was chosen meanwhile."""
+        self._chosen = path
+        self._io.submit(
+            *(read_headers, read_spec, path, self._preferences.draft_for(path)),
+            on_done=lambda found: self._on_read(path, found),
             on_error=lambda failed: self._on_spec_error(path, failed),
+            lane=f"{FILES_LANE} {path}",  # a disk that hangs holds up no other choice
         )
 
     def set_answering(self, is_answering: bool) -> None:
@@ -137,9 +150,12 @@ class ModelDesk(QObject):
             case LoadFailed():
                 self._on_load_failed(event)
             case LoadProgress():
-                self._on_load_progress(event.fraction)
+                self._on_load_progress(event)
             case Unloaded():
                 self._on_unloaded()
+            case Calibrated():
+                self._room.calibrate(event.calibration)
+                self._show_tuning()
             case MemoryReport():
                 self._room.take(event, is_loading=self._loading is not None)
                 self._show_memory()
@@ -159,7 +175,7 @@ class ModelDesk(QObject):
 
     def _show_first_start(self) -> None:
         if self._is_known:  # before that, a returning user must not see the welcome flash by
-            has_model = self._loaded is not None or self._loading is not None
+            has_model = bool(self._loaded or self._loading or self._resting)
             self._window.show_first_start(not (has_model or self._failed_name or self._has_chat))
 
     # The user's wishes
@@ -167,43 +183,34 @@ class ModelDesk(QObject):
     def _connect(self) -> None:
         window = self._window
         window.model_chosen.connect(self.choose)
-        window.picker_opened.connect(self._on_picker_opened)
         window.starter_requested.connect(self.download.start)
         window.download_cancelled.connect(self.download.stop)
         self.download.changed.connect(self._on_download_changed)
         self.download.done.connect(self._on_downloaded)
-        window.format_chosen.connect(lambda format: self._change_wish(format=format))
-        window.context_chosen.connect(lambda context: self._change_wish(context=context))
         window.apply_requested.connect(self._on_apply)
+        window.notice_action.connect(self._on_notice_action)
+        self.tuning.changed.connect(self._on_wish_changed)
+        self._quality.changed.connect(self._show_tuning)
 
-    def _change_wish(self, **values: Any) -> None:
-        if self._wish is not None:
-            self._wish = replace(self._wish, **values)
-            self._waiting = None  # what was to be applied is not wanted any more
-            self.refresh()
+    def _on_wish_changed(self) -> None:
+        self._waiting = None  # what was to be applied is not wanted any more
+        self.refresh()
 
     def _on_apply(self) -> None:
-        if self.plan is not None and self._wish is not None:
-            self._load(self.plan.model, self._wish, is_from_dock=True)
+        wish = self.tuning.applied_wish()
+        if self.plan is not None and wish is not None:
+            self._load(self.plan.model, wish, self.tuning.draft, is_from_dock=True)
+
+    def _on_notice_action(self, key: str) -> None:
+        if key == load_notices.LOAD_ANYWAY and self._refused is not None:
+            spec, wish, draft = self._refused
+            self._window.clear_notice()
+            self._load(spec, replace(wish, anyway=True), draft)
 
     def _on_downloaded(self, path: str) -> None:
         """The starter is here; it loads unless the user has chosen something else meanwhile."""
-        if self._loaded is None and self._loading is None:
+        if not (self._loaded or self._loading or self._resting):
             self._read(path)
-
-    def _on_picker_opened(self) -> None:
-        def scan() -> list[tuple[str, ModelSpec | EngineError]]:
-            return scan_folder(str(paths.models_dir()))  # may have to make the folder first
-
-        self._files(scan, on_done=self._on_scanned, on_error=self._on_error)
-
-    def _on_scanned(self, found: list[tuple[str, ModelSpec | EngineError]]) -> None:
-        loaded = self._loaded.model if self._loaded else None
-        if loaded is not None and all(path != loaded.path for path, _ in found):
-            found = [(loaded.path, loaded), *found]  # it lies elsewhere
-        self._window.set_models(
-            [readouts.model_row(path, result, loaded.path if loaded else "") for path, result in found]
-        )
 
     # Loading
 
@@ -211,6 +218,15 @@ class ModelDesk(QObject):
         self._room.probed = hardware
         self._window.set_machine(readouts.machine_view(hardware))
         self.refresh()
+        self.probed.emit()
+        early, self._early = self._early, None
+        if early is not None:
+            self._on_read(*early)
+
+    def _on_unprobed(self, failed: Failed) -> None:
+        """What the machine has stays unknown; models are loaded all the same."""
+        self._on_error(failed)
+        self._on_probed(Hardware("", physical_cores(), None, None))
 
     def _on_startup_model(self, path: Path | None) -> None:
         if path is not None:
@@ -225,30 +241,42 @@ class ModelDesk(QObject):
             self.download.offer()
         self.refresh()
 
-    def _on_spec(self, spec: ModelSpec) -> None:
-        self._load(spec, self._preferences.wish_for(spec.path))
+    def _on_read(self, path: str, found: Headers) -> None:
+        if path != self._chosen:
+            return
+        if self._room.hardware is None:  # what is measured of a model is kept for a machine by its name
+            self._early = (path, found)
+            return
+        spec = replace(found.spec, name=self.name_of(path) or found.spec.name)
+        wish = self._preferences.wish_for(spec.path)
+        draft, no_draft = found.draft, found.no_draft
+        self._load(spec, replace(wish, draft=draft.path if draft else ""), draft)
+        if no_draft:  # gone or damaged since it was chosen; the model alone is of use too
+            self._window.show_notice(NoticeView("warning", "No draft model is used.", no_draft))
 
     def _on_spec_error(self, path: str, failed: Failed) -> None:
-        """The name in the title, the reason below: paths are long."""
-        reason = failed.message.removeprefix(f"{path}: ")
-        text = f"{reason[:1].upper()}{reason[1:]} {failed.hint}".strip()
-        title = f"{Path(path).name} cannot be used."
-        self._window.show_notice(NoticeView("warning", title, text, (CHOOSE_OTHER,), failed.details))
-        self._offer_starter()
+        if path == self._chosen:
+            self._window.show_notice(load_notices.unusable(path, failed))
+            self._offer_starter()
 
-    def _load(self, spec: ModelSpec, wish: LoadSpec, is_from_dock: bool = False) -> None:
+    def _load(
+        self, spec: ModelSpec, wish: LoadSpec, draft: ModelSpec | None = None, is_from_dock: bool = False
+    ) -> None:
         """Plan and begin, now or when the running answer ends; say so where it cannot work."""
-        hardware = self._room.hardware or Hardware("", physical_cores(), None, None)
+        hardware = self._room.hardware
+        assert hardware is not None, "headers wait for the machine"
         try:
-            made = plan(spec, hardware, wish, self._room.held_bytes)
+            made = plan(spec, hardware, wish, self._room.held_bytes, draft)
         except WishError as error:
             self._window.show_notice(NoticeView("warning", error.message, error.hint))
             self._offer_starter()
             return
-        self._applied = made if is_from_dock and made.verdict != "no" else self._applied
-        if made.verdict == "no":
-            text = f"{made.reasons[0]} Choose a smaller format or a shorter context."
-            self._window.show_notice(NoticeView("error", f"{spec.name} does not fit in memory.", text))
+        level = self._preferences.value.guard
+        is_refused = guard.is_refused(made, level) and not depends_on_gpus(made)
+        self._applied = made if is_from_dock and not is_refused else self._applied
+        if is_refused:
+            self._refused = (spec, wish, draft)
+            self._window.show_notice(load_notices.refused(made, level))
             self._offer_starter()
         elif self.is_answering:
             self._waiting = made
@@ -259,21 +287,22 @@ class ModelDesk(QObject):
     def _begin(self, made: LoadPlan) -> None:
         if self._loading is None:
             self._previous = self._loaded
-        self._loading, self._percent, self._failed_name = made, 0, ""
+        self._loading, self._progress, self._failed_name = made, _BEGINNING, ""
+        self._resting = None
         self._is_known = True
-        self._wish = made.wish
+        self.tuning.begin(made)
         self._load_id += 1
         self._engine.post(Load(made, self._load_id))
+        self._quality.read(made.model)
         self.loading.emit(made.model.path)
         self.refresh()
 
-    def _on_load_progress(self, fraction: float) -> None:
-        """Move the percentage; it never goes back."""
-        percent = int(100 * fraction)
-        if self._loading is not None and percent > self._percent:
-            self._percent = percent
+    def _on_load_progress(self, progress: LoadProgress) -> None:
+        """Show how far the load is; in the dock, which costs more, only each percent."""
+        before, self._progress = self._progress, progress
+        if self._loading is not None:
             self._window.set_chip(self._chip())
-            if self._previous is not None:
+            if self._previous is not None and progress.percent > before.percent:
                 self._show_tuning()
 
     def _on_loaded(self, event: Loaded) -> None:
@@ -282,31 +311,18 @@ class ModelDesk(QObject):
         self._loaded, self._loading, self._previous = event.plan, None, None
         made, self._load_s, self._kernels = event.plan, event.seconds, event.kernels
         self._room.learn(made.hardware)
-        if self._wish == made.wish:  # else the user has chosen something new meanwhile
-            self._wish = replace(made.wish, format=made.format, context=made.context)
-        self._keep_choice(made, is_applied)
+        self.tuning.finish(made)
+        self._preferences.keep_model(made, is_applied)
         if event.warnings:
             self._window.show_notice(NoticeView("warning", made.model.name, " ".join(event.warnings)))
         self.refresh()
         self.ready.emit()
 
-    def _keep_choice(self, made: LoadPlan, is_applied: bool) -> None:
-        """Save the model, and its settings where they were chosen in the window."""
-        if is_applied:
-            self._preferences.change(last_model=made.model.path, format=made.format, context=made.context)
-        elif self._preferences.value.last_model != made.model.path:
-            self._preferences.change(last_model=made.model.path, format="auto", context=None)
-
     def _on_load_failed(self, failed: LoadFailed) -> None:
         wanted, previous = self._loading, self._previous
         self._loading = self._loaded = self._previous = None
         assert wanted is not None
-        is_same = previous is not None and previous.model.path == wanted.model.path
-        title = "These settings did not load." if is_same else f"{wanted.model.name} could not be loaded."
-        after = failed.hint if previous is None else "What was loaded before is coming back."
-        actions = (CHOOSE_OTHER,) if previous is None else ()
-        text = f"{failed.message} {after}"
-        self._window.show_notice(NoticeView("error", title, text, actions, failed.details))
+        self._window.show_notice(load_notices.failed_load(failed, wanted, previous))
         if previous is not None:
             self._begin(previous)
         else:
@@ -330,6 +346,24 @@ class ModelDesk(QObject):
         if self._loading is not None:
             self._engine.post(CancelLoad())
 
+    def rest(self) -> None:
+        """Give the loaded model's memory back until ``wake``; not while it is needed."""
+        if self.plan is not None and not self.is_answering:
+            self._resting, self._loaded = self._loaded, None
+            self._load_id += 1  # what the engine says of the unloading is no news
+            self._engine.post(Unload())
+            self.refresh()
+
+    def wake(self) -> None:
+        """Load what rests again."""
+        if self._resting is not None:
+            self._begin(self._resting)
+
+    def reload(self) -> None:
+        """Load the model anew, with the settings as they are now."""
+        if (made := self._loaded or self._resting) is not None:
+            self.choose(made.model.path)
+
     def _files(self, function: Callable[..., T], *args: object, **callbacks: Any) -> None:
         """Reading headers may take long on a slow disk: it has a lane of its own, apart from the chats."""
         self._io.submit(function, *args, lane=FILES_LANE, **callbacks)
@@ -344,56 +378,45 @@ class ModelDesk(QObject):
 
     def _chip(self) -> ChipView:
         if self._loading is not None:
-            return readouts.chip_view(self._loading, ModelState.LOADING, self._percent)
+            return readouts.chip_view(self._loading, ModelState.LOADING, self._progress)
         if self._loaded is not None:
             state = ModelState.GENERATING if self.is_answering else ModelState.READY
             return readouts.chip_view(self._loaded, state)
+        if self._resting is not None:
+            return readouts.chip_view(self._resting, ModelState.UNLOADED)
         if self.download.is_running:
             return ChipView(ModelState.DOWNLOADING, starter.NAME, "", self.download.percent)
         return ChipView(ModelState.FAILED if self._failed_name else ModelState.NO_MODEL, self._failed_name)
 
+    def set_fetching(self, is_fetching: bool) -> None:
+        """Tell whether the library asks the network for something: the status bar says so."""
+        if is_fetching != self._is_fetching:
+            self._is_fetching = is_fetching
+            self._show_status()
+
     def _show_status(self) -> None:
+        is_fetching = self.download.is_running or self._is_fetching
         kernels = self._kernels if self._loaded is not None else ""
-        view = readouts.status_view(self._room.probed, self.download.is_running, kernels)
-        self._window.set_status(view)
+        self._window.set_status(readouts.status_view(self._room.probed, is_fetching, kernels))
 
     def _show_tuning(self) -> None:
-        loaded, hardware = self._loading or self._loaded, self._room.hardware
-        if loaded is None or self._wish is None or hardware is None:
-            self._window.set_tuning(None)
+        loaded = self._loading or self._loaded
+        if loaded is None or self._room.hardware is None:
+            self.tuning.show(None)
             return
-        try:
-            held = self._room.held_bytes
-            apply = self._apply_state()
-            view = readouts.tuning_view(loaded, self._wish, hardware, held, *apply, self._load_s)
-        except EngineError:  # a wish that no plan can meet has been refused in words already
-            view = None
-        self._window.set_tuning(view)
-
-    def _apply_state(self) -> tuple[str, int | None]:
+        apply, percent, left_s = "", None, None
         if self._loading is not None:
-            return ("reloading", self._percent) if self._previous is not None else ("hidden", None)
-        if self._waiting is not None:
-            return "waiting", None
-        loaded, wish = self._loaded, self._wish
-        assert loaded is not None and wish is not None
-        context = wish.context or default_context(loaded.model)
-        is_same = (resolve_format(loaded.model, wish.format), context) == (loaded.format, loaded.context)
-        return ("hidden", None) if is_same else ("ready", None)
+            apply = "hidden" if self._previous is None else "reloading"
+            percent, left_s = self._progress.percent, self._progress.remaining_s
+        elif self._waiting is not None:
+            apply = "waiting"
+        known = self._quality.of(loaded.model)
+        self.tuning.show(Standing(loaded, apply, percent, self._load_s, left_s, known))
 
     def _show_memory(self) -> None:
-        report = self._room.report
-        if report is not None:
+        if (report := self._room.report) is not None:
             context = self._loaded.context if self._loaded else 0
-            self._window.set_context(ContextView(report.kv_used_tokens, context))
-            pending = readouts.pending_bytes(report, self._loading or self._wished_plan())
+            self._window.set_context(ContextView(report.kv_used_tokens, context, report.kv_answer_tokens))
+            wished = None if self.tuning.is_applied() else self.tuning.wanted()
+            pending = readouts.pending_bytes(report, self._loading or wished)
             self._window.set_memory(readouts.memory_view(report, pending))
-
-    def _wished_plan(self) -> LoadPlan | None:
-        hardware = self._room.hardware
-        if not (self._loaded and self._wish and hardware) or self._apply_state()[0] == "hidden":
-            return None
-        try:
-            return plan(self._loaded.model, hardware, self._wish, self._room.held_bytes)
-        except EngineError:
-            return None

@@ -1,8 +1,12 @@
-"""Where the program keeps its files. Knows names of folders only, not what is in them."""
+"""Where the program keeps its files. Knows names of folders only, not what is in them.
+
+The settings have a fixed place, and may name other ones for the chats and the models.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from pathlib import Path
 
@@ -24,15 +28,37 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def data_dir() -> Path:
-    """Chats and settings: what a backup should hold."""
+VARIABLES = {"data_folder": "DECODECK_DATA", "models_folder": "DECODECK_MODELS"}
+"""What names a folder for one run, and for the processes that it starts, by the name of the setting."""
+
+
+def _chosen(name: str) -> Path | None:
+    """The folder that was named for this run, else the one that the settings name; None: nobody named one.
+
+    What cannot be read names none: whoever loads the settings says so.
+    """
+    named: object = os.environ.get(VARIABLES[name])
+    if not named:
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            kept = json.loads(settings_file().read_bytes())
+            named = kept.get(name) if isinstance(kept, dict) else None
+    return Path(named) if isinstance(named, str) and Path(named).is_absolute() else None
+
+
+def base_dir() -> Path:
+    """The settings, and the data where no other folder was named."""
     home = _home()
     return _made(home if home else Path(_DIRS.user_data_path))
 
 
+def data_dir() -> Path:
+    """Chats and what was measured. A folder that was named and is gone with its disk is not made anew."""
+    return _chosen("data_folder") or base_dir()
+
+
 def models_dir() -> Path:
     """Models that the program downloaded, and those the user put there."""
-    return _made(data_dir() / "models")
+    return _chosen("models_folder") or _made(data_dir() / "models")
 
 
 def cache_dir() -> Path:
@@ -59,4 +85,24 @@ def chats_db() -> Path:
 
 def settings_file() -> Path:
     """The settings."""
-    return data_dir() / "settings.json"
+    return base_dir() / "settings.json"
+
+
+def predictions_file() -> Path:
+    """What was predicted of past answers, and what they were."""
+    return data_dir() / "predictions.json"
+
+
+def quality_file() -> Path:
+    """What the quality of which model's formats was found to be."""
+    return data_dir() / "quality.json"
+
+
+def presets_file() -> Path:
+    """How chats can be answered, by name."""
+    return data_dir() / "presets.json"
+
+
+def lab_file() -> Path:
+    """What the Batch lab has measured."""
+    return data_dir() / "lab.json"

@@ -17,7 +17,8 @@ from engine.errors import EngineError
 
 DEBIAN_PACKAGES = (
     "python3-venv libegl1 libgl1 libxkbcommon-x11-0 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 "
-    "libxcb-shape0 libxcb-image0 libxcb-render-util0 libdbus-1-3 libfontconfig1"
+    "libxcb-shape0 libxcb-image0 libxcb-render-util0 libdbus-1-3 libfontconfig1 "
+    "libwayland-cursor0 libwayland-egl1"
 )
 
 

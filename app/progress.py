@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from engine.pace import Pace
+
 _REPORT_EVERY_S = 0.1
-_RATE_WINDOW_S = 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class DownloadProgress:
     """``phase``: starting, running, waiting (the connection broke; it is tried again) or checking.
 
-    ``total_bytes`` is 0 while unknown; the numbers of ``checking`` count checked bytes.
+    ``total_bytes`` is 0 while unknown; the numbers of ``checking`` count checked bytes. ``note`` says why it
+    waits.
     """
 
     done_bytes: int
@@ -22,6 +23,7 @@ class DownloadProgress:
     rate_bps: float | None  # bytes per second
     seconds_left: float | None
     phase: str
+    note: str = ""
 
 
 Report = Callable[[DownloadProgress], None]
@@ -35,15 +37,15 @@ class ProgressMeter:
 
     def __init__(self, report: Report, clock: Callable[[], float], total: int = 0) -> None:
         self._report, self._clock = report, clock
-        self._samples: deque[tuple[float, int]] = deque()
+        self._pace = Pace(clock)
         self._last_s = float("-inf")
-        self._phase = ""
+        self._phase = self._note = ""
         self.total = total
 
-    def phase(self, phase: str, done: int) -> None:
+    def phase(self, phase: str, done: int, note: str = "") -> None:
         """A new phase begins; it is reported at once, without a rate."""
-        self._phase = phase
-        self._samples.clear()
+        self._phase, self._note = phase, note
+        self._pace.restart()
         self._last_s = float("-inf")
         self.update(done)
 
@@ -53,10 +55,6 @@ class ProgressMeter:
         if now - self._last_s < _REPORT_EVERY_S and done != self.total:
             return
         self._last_s = now
-        self._samples.append((now, done))
-        while len(self._samples) > 2 and now - self._samples[0][0] > _RATE_WINDOW_S:
-            self._samples.popleft()
-        first_s, first = self._samples[0]
-        rate = (done - first) / (now - first_s) if now > first_s and done >= first else None
-        left = max(0, self.total - done) / rate if rate and self.total else None
-        self._report(DownloadProgress(done, self.total, rate, left, self._phase))
+        self._pace.add(done)
+        left = self._pace.remaining_s(self.total - done) if self.total else None
+        self._report(DownloadProgress(done, self.total, self._pace.rate, left, self._phase, self._note))

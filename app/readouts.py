@@ -5,51 +5,62 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.errors import EngineError
+from engine.events import AnswerStats, LoadProgress, MemoryReport, StepStats
 from engine.fit.bytes import layer_bits
-from engine.fit.plan import plan, training_sentence
-from engine.types import AnswerStats, Hardware, LoadPlan, LoadSpec, MemoryReport, ModelSpec, StepStats
+from engine.types import Hardware, LoadPlan, ModelSpec
 from ui import numbers
 from ui.numbers import NBSP
 from ui.values import (
     ChipView,
-    FormatChoice,
     MachineView,
     MemoryView,
     ModelRow,
     ModelState,
     StatusView,
-    TuningView,
-    VerdictView,
 )
 
-SHORTEST_CONTEXT = 512
 FEWEST_PROMPT_TOKENS = 16
-_VERDICTS = {"fits": "Fits", "tight": "Tight", "no": "Does not fit"}
-_TOOLTIPS = {
-    "file": "The bits the file has, wherever the kernels can hold them; everything else is held at 16 bits",
-    "bf16": "bfloat16: twice the bytes of 8-bit, no further loss",
-    "f32": "float32: exact, and the most bytes to read for each token",
+FORMAT_LABELS = {
+    "f32": "32-bit",
+    "bf16": "16-bit",
+    "f16": "FP16",
+    "int8": "8-bit",
+    "llm-int8": "LLM.int8",
+    "int4": "4-bit",
+    "nf4": "NF4",
 }
 
 
 def bits_label(made: LoadPlan) -> str:
-    """ "4-bit", "5-bit", ... "32-bit": what most of the layers are held in."""
-    return f"{layer_bits(made.model, made.format, made.is_native)}-bit"
+    """ "4-bit", "5-bit", ... "32-bit": what most of the layers are held in; NF4 and its like by name."""
+    return FORMAT_LABELS.get(made.format) or f"{layer_bits(made.model, made.format, made.is_native)}-bit"
 
 
-def chip_view(made: LoadPlan, state: ModelState, percent: int | None = None) -> ChipView:
+def chip_view(made: LoadPlan, state: ModelState, progress: LoadProgress | None = None) -> ChipView:
+    """``progress`` is that of a load; in whole seconds, so that the chip does not change all the time."""
     detail = f"{bits_label(made)} · {numbers.context(made.context)}"
-    return ChipView(state, made.model.name, detail, percent)
+    if progress is None:
+        return ChipView(state, made.model.name, detail)
+    left_s = None if progress.remaining_s is None else round(progress.remaining_s)
+    return ChipView(state, made.model.name, detail, progress.percent, left_s)
 
 
-def stats_line(stats: AnswerStats) -> str:
+def stats_line(stats: AnswerStats | StepStats) -> str:
     """Measured figures of a finished answer; what was not measured is left out."""
-    return _figures(_tokens(stats.generated_tokens), stats.decode_tps, stats.ttft_s)
+    accepted = drafts_accepted(stats)
+    drafts = [] if accepted is None else [f"{numbers.percent(accepted)} of drafts accepted"]
+    figures = _figures(_tokens(stats.generated_tokens), stats.decode_tps, stats.ttft_s)
+    return " · ".join([figures, *drafts])
 
 
 def live_line(event: StepStats) -> str:
     """Figures of an answer that is being written."""
     return _figures(f"{_tokens(event.generated_tokens)} so far", event.decode_tps, event.ttft_s)
+
+
+def drafts_accepted(figures: AnswerStats | StepStats) -> float | None:
+    """The share of the drafted tokens that stood; None where nothing was drafted."""
+    return figures.accepted_tokens / figures.drafted_tokens if figures.drafted_tokens else None
 
 
 def _tokens(count: int) -> str:
@@ -101,15 +112,18 @@ def pending_bytes(report: MemoryReport, wanted: LoadPlan | None) -> int:
     """What loading ``wanted`` would add to what is held."""
     if wanted is None:
         return 0
-    held = report.weights_bytes + report.kv_reserved_bytes + report.working_bytes
-    return max(0, wanted.bytes.total - wanted.bytes.overhead - held)
+    own, needed = report.in_ram, wanted.ram_bytes
+    held = own.weights_bytes + own.kv_reserved_bytes + own.working_bytes
+    return max(0, needed.total - needed.overhead - held)
 
 
 def memory_view(report: MemoryReport, pending: int = 0) -> MemoryView:
-    """The memory bar: the engine's parts as measured, the rest of the used memory as other programs.
+    """The memory bar: the engine's parts as measured, the rest of the used memory as other programs. Of
+    memory on GPUs it shows nothing.
 
     The runtime's own share (interpreter, torch) counts as working memory, so that the parts add up.
     """
+    report = report.in_ram
     total, free = report.ram_total_bytes, report.ram_free_bytes
     kv_unused = report.kv_reserved_bytes - report.kv_used_bytes
     if total is None or free is None:
@@ -119,6 +133,7 @@ def memory_view(report: MemoryReport, pending: int = 0) -> MemoryView:
             kv_reserved=kv_unused,
             working=report.working_bytes + report.overhead_bytes,
             pending=pending,
+            kv_waste=report.kv_waste_bytes,
         )
     used = total - free
     # Reserved cache that no token has touched takes no memory yet: it is drawn out of what is free.
@@ -133,72 +148,7 @@ def memory_view(report: MemoryReport, pending: int = 0) -> MemoryView:
         other=max(0, used - own),
         free=free - reserved,
         pending=pending,
-    )
-
-
-def format_keys(spec: ModelSpec, is_native: bool) -> tuple[str, ...]:
-    """Formats worth offering: the file's own only where it is smaller than 16 bits."""
-    return ("f32", "bf16", "file") if layer_bits(spec, "file", is_native) < 16 else ("f32", "bf16")
-
-
-def context_stops(spec: ModelSpec) -> tuple[int, ...]:
-    """Slider stops: powers of two up to twice the trained limit, and the limit itself."""
-    stops = {spec.trained_context}
-    stop = min(SHORTEST_CONTEXT, spec.trained_context)
-    while stop <= 2 * spec.trained_context:
-        stops.add(stop)
-        stop *= 2
-    return tuple(sorted(stops))
-
-
-def tuning_view(
-    loaded: LoadPlan,
-    wish: LoadSpec,
-    hardware: Hardware,
-    held_bytes: int,
-    apply: str,
-    percent: int | None,
-    load_s: float | None = None,
-) -> TuningView:
-    """The dock's settings for a wish beside the loaded plan. Pure arithmetic over headers.
-
-    ``load_s`` is what loading ``loaded`` took; another format is taken to load at the same bytes a second.
-    """
-    left = 1.0 - (percent or 0) / 100
-    spec = loaded.model
-    wanted = plan(spec, hardware, wish, held_bytes)
-
-    def verdict_of(format: str, context: int) -> LoadPlan:
-        changed = LoadSpec(wish.path, format, context, wish.kv, wish.device, wish.threads)
-        return plan(spec, hardware, changed, held_bytes)
-
-    keys = format_keys(spec, verdict_of("file", wanted.context).is_native)
-    choices = [(key, verdict_of(key, wanted.context)) for key in keys]
-    stops = context_stops(spec)
-    verdicts = [(stop, verdict_of(wanted.format, stop).verdict) for stop in stops]
-    return TuningView(
-        formats=tuple(
-            FormatChoice(
-                key,
-                bits_label(made),
-                f"{_gb(made.bytes.weights)}",
-                made.verdict,
-                _TOOLTIPS[key],
-            )
-            for key, made in choices
-        ),
-        chosen_format=wanted.format,
-        loaded_format=loaded.format,
-        context_stops=stops,
-        chosen_context=wanted.context,
-        loaded_context=loaded.context,
-        trained_context=spec.trained_context,
-        tight_from=next((stop for stop, verdict in verdicts if verdict == "tight"), None),
-        no_fit_from=next((stop for stop, verdict in verdicts if verdict == "no"), None),
-        verdict=verdict_view(wanted),
-        apply=apply,
-        apply_percent=percent,
-        reload_s=None if load_s is None else left * load_s * wanted.bytes.weights / loaded.bytes.weights,
+        kv_waste=report.kv_waste_bytes,
     )
 
 
@@ -211,19 +161,6 @@ def model_row(path: str, result: ModelSpec | EngineError, loaded: str) -> ModelR
         f"{result.num_params / 1e6:,.0f} M parameters · {result.weight_bits:.1f} bits · {size / 1e9:.2f} GB"
     )
     return ModelRow(path, result.name, detail, is_loaded=path == loaded)
-
-
-def verdict_view(made: LoadPlan) -> VerdictView:
-    """What a plan needs of what is free, in words."""
-    need = made.bytes.total - made.bytes.overhead
-    title = _VERDICTS[made.verdict]
-    if made.free_bytes is not None:
-        spare = made.free_bytes - need
-        title += f" · {_gb(abs(spare))} {'spare' if spare >= 0 else 'short'}"
-    detail = f"Weights {_gb(made.bytes.weights)}, KV cache {_gb(made.bytes.kv_reserved)}"
-    return VerdictView(
-        made.verdict, title, training_sentence(made.model) if made.exceeds_training else detail
-    )
 
 
 def _gb(num_bytes: int | None) -> str:

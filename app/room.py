@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.types import Hardware, MemoryReport
+from engine.calibration import Calibration
+from engine.events import MemoryReport
+from engine.types import Hardware
 
 
 class Room:
@@ -26,17 +28,27 @@ class Room:
             self._settled = report
 
     def learn(self, loaded: Hardware) -> None:
-        """Take what a load has measured of kernels, so that the next plans are made with it."""
+        """Take what a load has measured of kernels and threads: the next plans are made with it."""
         if self.probed is not None:
-            self.probed = replace(self.probed, kernel_times=loaded.kernel_times)
+            times, threads = loaded.kernel_times, loaded.best_threads
+            known = loaded.calibration or self.probed.calibration
+            self.probed = replace(self.probed, kernel_times=times, best_threads=threads, calibration=known)
+
+    def calibrate(self, calibration: Calibration) -> None:
+        """Take what is known of the machine's speed by now."""
+        if self.probed is not None:
+            self.probed = replace(self.probed, calibration=calibration)
 
     @property
     def hardware(self) -> Hardware | None:
         """The machine with the memory that is free now; None while nothing is known of it."""
         settled = self._settled
-        if self.probed is None or settled is None or settled.ram_free_bytes is None:
+        if self.probed is None or settled is None:
             return self.probed
-        return replace(self.probed, ram_free_bytes=settled.ram_free_bytes)
+        free = settled.ram_free_bytes
+        if free is None:
+            return replace(self.probed, gpus=settled.gpus)
+        return replace(self.probed, ram_free_bytes=free, gpus=settled.gpus)
 
     @property
     def held_bytes(self) -> int:
@@ -44,4 +56,5 @@ class Room:
         settled = self._settled
         if settled is None:
             return 0
-        return settled.weights_bytes + settled.kv_used_bytes + settled.working_bytes
+        held = settled.in_ram
+        return held.weights_bytes + held.kv_used_bytes + held.working_bytes

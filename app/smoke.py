@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine.errors import EngineError
-from engine.types import Event, Failed, Finished, Loaded, LoadFailed, LoadSpec, MemoryReport, StepStats
+from engine.events import Event, Failed, Finished, Loaded, LoadFailed, MemoryReport, StepStats
+from engine.types import LoadSpec
 
 PROMPT = "Write a long story about a lighthouse keeper and the sea."
 FOLLOW_UP = "Now write a small Python function that prints the story line by line."
@@ -39,7 +40,8 @@ def run(arguments: argparse.Namespace, path: Path) -> int:
     from app.cli import changes, load_spec, say
 
     wish = load_spec(arguments, path)
-    with tempfile.TemporaryDirectory(prefix="decodeck-smoke-") as home:
+    # A lane that does not wait for the end, such as one that reads files, may still write while it goes.
+    with tempfile.TemporaryDirectory(prefix="decodeck-smoke-", ignore_cleanup_errors=True) as home:
         os.environ["DECODECK_HOME"] = home  # a person's chats and settings stay as they are
         hand = _Hand(wish, changes(arguments))
         hand.open()
@@ -75,6 +77,7 @@ def _child_tps(wish: LoadSpec, settings: Sequence[str]) -> float:
     command += ["--max-tokens", str(TOKENS), "--model", wish.path, "--format", wish.format, "--kv", wish.kv]
     command += ["--context", str(wish.context)] if wish.context else []
     command += ["--threads", str(wish.threads)] if wish.threads else []
+    command += [] if wish.gpu_layers is None else ["--gpu-layers", str(wish.gpu_layers)]
     command += ["--device", wish.device, *(f"--set={change}" for change in settings)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     if done.returncode != 0:

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from app import starter
 from app.io_thread import DOWNLOAD, IoThread
 from app.progress import DownloadProgress
-from engine.types import Failed
+from engine.events import Failed
 from ui.values import DownloadView
 
 _BROKEN = "The connection broke off. Trying again…"

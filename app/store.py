@@ -1,88 +1,128 @@
 """The chats on the disk, in SQLite: safe against crashes, full disks, damage and a second window.
 
-Knows the file and its troubles; not the window. One Store belongs to the thread that opened it.
+Knows what is written and when it is final; not the window. One Store belongs to the thread that opened it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from app.atomic_file import StorageError, disk_sentence, set_aside
-from app.chat_file import (
-    DAMAGE,
-    FAILURES,
-    LARGEST_VERSION,
-    DamagedError,
-    check,
-    code_of,
-    link,
-    prepare,
-    require_writable,
-    sentence,
-    shows_damage,
-    version_of,
-)
+from app.atomic_file import StorageError
+from app.chat_file import DAMAGE, FAILURES, code_of, sentence
+from app.chat_index import INDEX_DAMAGED, forget_some, index_some, make_index
+from app.chat_opening import OpenedChats, open_chats, open_in_memory
+from app.chat_reader import ChatReader
 from app.chat_rows import (
-    CHAT_COLUMNS,
-    TURN_COLUMNS,
-    VERSION,
+    CHANGING_COLUMNS,
     Chat,
-    chat_of,
+    Folder,
+    changing,
     clean,
-    count_unreadable,
-    draft_of,
     insert_chat,
+    insert_folder,
     insert_turn,
-    readable,
-    turn_of,
+    writer_of,
 )
 from app.conversation import Turn, new_id
-from app.salvage import Salvaged, salvage
+from app.writers import Writers
+from ui.values import SearchHit
 
-__all__ = ["Chat", "Store"]
+__all__ = ["Chat", "ChatNews", "Folder", "Store"]
 
-T = TypeVar("T")
 UNDO_S = 60.0  # a deleted chat can be had back for at least this long
+_INDEX_CHARS = 60_000  # in one transaction: some tens of milliseconds
+_CHANGES = ", ".join(f"{column} = ?" for column in CHANGING_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatNews:
+    """The list as it is on the disk after another window has written."""
+
+    chats: tuple[Chat, ...]
+    folders: tuple[Folder, ...]
 
 
 class Store:
-    """The database of chats at ``path``.
+    """The database of chats at ``path``; without a path they are in memory alone, and end with the program.
 
     ``notice`` is a sentence for the user about what was found at the start, or None. With
     ``read_only_reason`` nothing can be written. Every method may raise StorageError; what was on the disk
     before is then still there. Several programs may have the same file open.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        self.path = path
-        self.notice: str | None = None
-        self.read_only_reason: str | None = None
+    def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._marker = path.with_name(path.name + "-damaged")  # left for the next start
-        self._db = self._open()
+        self._marker = path.with_name(path.name + "-damaged") if path else None  # left for the next start
+        opened = open_chats(path, self._marker) if path and self._marker else open_in_memory()
+        self._opened: OpenedChats = opened
+        self._db = opened.database
+        self.notice = opened.notice
+        self.read_only_reason = opened.read_only_reason
+        is_shared = path is not None and opened.place is not None and opened.read_only_reason is None
+        self.writers = Writers(path) if path and is_shared else None
+        self._reader = self._read_with(self._db)
+        self._seen_version = self._data_version()
+        self._forgets = 0  # calls that have rewritten the index since chats were removed for good; 0 for none
         if self.read_only_reason is None:
             with contextlib.suppress(StorageError):  # a full disk is no reason not to start
+                self._close_cut_off()
                 self._remove_deleted()
+
+    def _read_with(self, database: sqlite3.Connection) -> ChatReader:
+        is_foreign = self.read_only_reason is not None
+        return ChatReader(database, self._is_open, self._mark_damage, is_foreign=is_foreign)
+
+    @property
+    def place(self) -> str | None:
+        """Where ``reader_at`` finds the chats; None for those in memory."""
+        return self._opened.place
+
+    def reader_at(self, place: str) -> ChatReader:
+        """A reader for another thread, to be called there."""
+        return ChatReader.at(place, self._is_open, is_foreign=self.read_only_reason is not None)
+
+    # Reading
 
     def list_chats(self) -> tuple[Chat, ...]:
         """All chats, the last used first; without those whose rows are damaged."""
-        sql = (
-            f"SELECT {', '.join(CHAT_COLUMNS)} FROM chats WHERE deleted_s IS NULL"
-            " ORDER BY updated_s DESC, rowid DESC"
-        )
-        return self._read(chat_of, sql)
+        return self._reader.list_chats()
+
+    def folders(self) -> tuple[Folder, ...]:
+        """All folders, the oldest first."""
+        return self._reader.folders()
 
     def messages(self, chat_id: str) -> tuple[Turn, ...]:
         """All turns of a chat, branches too, in the order they were written; without damaged ones."""
-        sql = f"SELECT {', '.join(TURN_COLUMNS)} FROM messages WHERE chat_id = ? ORDER BY rowid"
-        return self._read(turn_of, sql, chat_id)
+        return self._reader.messages(chat_id)
+
+    def queued_chats(self) -> tuple[str, ...]:
+        """Chats in which a message waits for a model."""
+        return self._reader.queued_chats()
+
+    def drafts(self) -> dict[str, str]:
+        """Texts that were typed and not sent, by chat; "" is the chat that has not begun."""
+        return self._reader.drafts()
+
+    def find(self, query: str, is_stale: Callable[[], bool] = lambda: False) -> tuple[SearchHit, ...]:
+        """Chats that have all the words of ``query``."""
+        return self._reader.find(query, is_stale)
+
+    def news(self, *, is_wanted: bool = False) -> ChatNews | None:
+        """The list, if another window has written since the last call or ``is_wanted``; else None."""
+        version = self._data_version()
+        if version == self._seen_version and not is_wanted:
+            return None
+        news = ChatNews(self.list_chats(), self.folders())
+        self._seen_version = version
+        return news
+
+    # Chats
 
     def create_chat(self, title: str, chat_id: str | None = None, model: str = "") -> Chat:
         """A new chat without messages; ``chat_id`` where the caller has made one already."""
@@ -105,6 +145,18 @@ class Store:
         """Keep which path through the tree is shown."""
         self._write("UPDATE chats SET active_id = ? WHERE id = ?", active_id, chat_id)
 
+    def pin_chat(self, chat_id: str, pinned_s: float | None) -> None:
+        """Pin a chat at a time, or None to let it go."""
+        self._write("UPDATE chats SET pinned_s = ? WHERE id = ?", pinned_s, chat_id)
+
+    def move_chat(self, chat_id: str, folder_id: str | None) -> None:
+        """Put a chat into a folder, or None to take it out."""
+        self._write("UPDATE chats SET folder_id = ? WHERE id = ?", folder_id, chat_id)
+
+    def set_options(self, chat_id: str, options: Mapping[str, object]) -> None:
+        """Keep what a chat has of its own."""
+        self._write("UPDATE chats SET options = ? WHERE id = ?", json.dumps(dict(options)), chat_id)
+
     def delete_chat(self, chat_id: str) -> None:
         """Take a chat out of the list; its rows go for good at a start more than ``UNDO_S`` later."""
         self._write("UPDATE chats SET deleted_s = ? WHERE id = ?", self._clock(), chat_id)
@@ -113,6 +165,62 @@ class Store:
         """Undo ``delete_chat``. Raises StorageError where the chat is gone for good."""
         if self._write("UPDATE chats SET deleted_s = NULL WHERE id = ?", chat_id) == 0:
             raise StorageError("This chat was removed for good by another window.")
+
+    def keep_chat(self, chat: Chat, turns: Iterable[Turn]) -> None:
+        """Write all of a chat of this window, after single writes of it have failed."""
+        with self._writing():
+            if not self._db.execute("SELECT 1 FROM chats WHERE id = ?", (chat.id,)).fetchone():
+                insert_chat(self._db, chat)
+            for turn in turns:
+                if self._update(turn) == 0:
+                    insert_turn(self._db, turn, self._writer)
+            self._db.execute(
+                "UPDATE chats SET updated_s = max(updated_s, ?), active_id = ? WHERE id = ?",
+                (chat.updated_s, chat.active_id, chat.id),
+            )
+
+    def import_chat(self, chat: Chat, turns: Iterable[Turn]) -> int | None:
+        """Add a chat from elsewhere, or the turns that are new of one that is here; all of it or nothing.
+
+        Nothing that is here is overwritten. Returns how many turns were added, None where the chat was here
+        and had them all. A deleted chat comes back.
+        """
+        with self._writing():
+            is_new = self._db.execute(
+                "UPDATE chats SET deleted_s = NULL, updated_s = max(updated_s, ?) WHERE id = ?",
+                (chat.updated_s, chat.id),
+            )
+            if is_here := is_new.rowcount > 0:
+                there = "SELECT id FROM messages WHERE chat_id = ?"
+                known = {row[0] for row in self._db.execute(there, (chat.id,))}
+                turns = [turn for turn in turns if turn.id not in known]
+            else:
+                insert_chat(self._db, chat)
+            count = 0
+            for turn in turns:
+                insert_turn(self._db, turn)
+                count += 1
+        return None if is_here and not count else count
+
+    # Folders
+
+    def add_folder(self, folder: Folder) -> None:
+        """A new folder; one that is here already stays as it is."""
+        with self._writing(), contextlib.suppress(sqlite3.IntegrityError):
+            insert_folder(self._db, folder)
+
+    def change_folder(self, folder: Folder) -> None:
+        """Keep a folder's name, and whether it is open."""
+        values = clean(folder.name), int(folder.is_open), folder.id
+        self._write("UPDATE folders SET name = ?, is_open = ? WHERE id = ?", *values)
+
+    def delete_folder(self, folder_id: str) -> None:
+        """The chats in it stay, without a folder."""
+        with self._writing():
+            self._db.execute("UPDATE chats SET folder_id = NULL WHERE folder_id = ?", (folder_id,))
+            self._db.execute("DELETE FROM folders WHERE id = ?", (folder_id,))
+
+    # Messages
 
     def add_message(self, turn: Turn) -> None:
         """Write a new turn and make it the end of the shown path; a deleted chat comes back by it.
@@ -127,36 +235,27 @@ class Store:
             )
             if touched.rowcount == 0:
                 raise StorageError("This chat was deleted in another window.", "Begin a new chat.")
-            insert_turn(self._db, turn)
+            insert_turn(self._db, turn, self._writer)
 
     def update_message(self, turn: Turn) -> bool:
-        """Write text, status and figures of a turn; False where the turn is gone with its chat."""
-        sql = "UPDATE messages SET content = ?, status = ?, stats = ? WHERE id = ?"
-        figures = json.dumps(dict(turn.stats))
-        return self._write(sql, clean(turn.content), turn.status, figures, turn.id) > 0
+        """Write texts, status and figures of a turn; False where the turn is gone with its chat."""
+        with self._writing():
+            return self._update(turn) > 0
 
-    def queued_chats(self) -> tuple[str, ...]:
-        """Chats in which a message waits for a model."""
-        return self._read(
-            lambda row: str(row[0]),
-            "SELECT DISTINCT chat_id FROM messages JOIN chats ON chats.id = chat_id"
-            " WHERE status = 'queued' AND deleted_s IS NULL",
-        )
+    def continue_message(self, turn: Turn) -> bool:
+        """Take an unfinished answer as being written here; False where another window has it, or had it."""
+        with self._writing():
+            sql = "SELECT content, thinking, writer FROM messages WHERE id = ?"
+            row = self._db.execute(sql, (turn.id,)).fetchone()
+            if row is None or row[:2] != (clean(turn.content), clean(turn.thinking)) or self._is_open(row[2]):
+                return False
+            return self._update(turn) > 0
 
     def claim_queued(self, turn_id: str) -> bool:
         """Take a waiting message as sent; False where it waits no more: another window was first."""
         return (
             self._write("UPDATE messages SET status = 'done' WHERE id = ? AND status = 'queued'", turn_id) > 0
         )
-
-    def drafts(self) -> dict[str, str]:
-        """Texts that were typed and not sent, by chat; "" is the chat that has not begun."""
-        try:
-            return dict(self._read(draft_of, "SELECT chat_id, content FROM drafts"))
-        except StorageError:
-            if self.read_only_reason is None:
-                raise
-            return {}  # another version may keep them elsewhere; the chats can be read all the same
 
     def save_draft(self, chat_id: str, text: str) -> None:
         """Keep what is typed in a chat; an empty text forgets it."""
@@ -165,18 +264,57 @@ class Store:
         else:
             self._write("DELETE FROM drafts WHERE chat_id = ?", chat_id)
 
+    # Housekeeping
+
+    def tidy(self) -> bool:
+        """A small piece of what can wait: entries of the index; whether there is more."""
+        if self.read_only_reason is not None:
+            return False
+        with self._writing():
+            if self._forgets:
+                has_more = forget_some(self._db, is_first=self._forgets == 1)
+                self._forgets = self._forgets + 1 if has_more else 0
+                return True
+            return index_some(self._db, _INDEX_CHARS)
+
     def close(self) -> None:
         """Close the file. Every message was written when it came; nothing is left to do."""
+        self._reader.close()
+        if self.writers is not None:
+            self.writers.close()
+
+    @property
+    def _writer(self) -> str | None:
+        return self.writers.id if self.writers else None
+
+    def _is_open(self, writer: str | None) -> bool:
+        return self.writers is not None and self.writers.is_open(writer)
+
+    def _data_version(self) -> int:
         with contextlib.suppress(sqlite3.Error):
-            self._db.close()
+            return int(self._db.execute("PRAGMA data_version").fetchone()[0])
+        return 0
+
+    def _update(self, turn: Turn) -> int:
+        values = (*changing(turn), writer_of(turn, self._writer), turn.id)
+        return self._db.execute(f"UPDATE messages SET {_CHANGES}, writer = ? WHERE id = ?", values).rowcount
+
+    def _close_cut_off(self) -> None:
+        """Answers of windows that are gone have failed: nobody writes them any more."""
+        with self._writing():
+            sql = "SELECT id, writer FROM messages WHERE status IN ('reading', 'writing')"
+            cut_off = [(row[0],) for row in self._db.execute(sql) if not self._is_open(row[1])]
+            sql = "UPDATE messages SET status = 'failed', writer = NULL WHERE id = ?"
+            self._db.executemany(sql, cut_off)
 
     def _remove_deleted(self) -> None:
-        """For good, but not what another window may still want to have back."""
-        self._write("DELETE FROM chats WHERE deleted_s < ?", self._clock() - UNDO_S)
-
-    def _read(self, make: Callable[[Sequence[object]], T], sql: str, *values: object) -> tuple[T, ...]:
-        with self._guarded():
-            return tuple(readable(make, self._db.execute(sql, values)))
+        """For good, but not what another window may still want to have back, or is writing."""
+        removed = self._write(
+            "DELETE FROM chats WHERE deleted_s < ? AND NOT EXISTS (SELECT 1 FROM messages"
+            " WHERE chat_id = chats.id AND status IN ('reading', 'writing'))",
+            self._clock() - UNDO_S,
+        )
+        self._forgets = int(removed > 0)
 
     def _write(self, sql: str, *values: object) -> int:
         """One statement in its own transaction; returns the number of rows it changed."""
@@ -188,7 +326,7 @@ class Store:
         """All of the block is on the disk at its end, or none of it."""
         if self.read_only_reason is not None:
             raise StorageError(self.read_only_reason)
-        with self._guarded():
+        try:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -197,143 +335,25 @@ class Store:
                 with contextlib.suppress(sqlite3.Error):
                     self._db.execute("ROLLBACK")
                 raise
-
-    @contextlib.contextmanager
-    def _guarded(self) -> Iterator[None]:
-        try:
-            yield
         except FAILURES as error:
-            if code_of(error) in DAMAGE and self.read_only_reason is None:
-                with contextlib.suppress(OSError):
-                    self._marker.touch()
+            if getattr(error, "sqlite_errorcode", 0) == INDEX_DAMAGED:
+                self._mend_index()
+            elif code_of(error) in DAMAGE:
+                self._mark_damage()
             raise StorageError(*sentence(error)) from error
 
-    def _open(self) -> sqlite3.Connection:
-        """Open for writing, else for reading, else in memory: the program starts in every case."""
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            if self.path.exists() and not self.path.is_file():
-                return self._open_in_memory(f"{self.path} is not a file.")
-            if self._is_marked():
-                return self._replace_damaged()
-            return self._connect()
-        except FAILURES as error:
-            if shows_damage(error, self.path):
-                return self._replace_damaged()
-            return self._open_without_writing(error)
-        except OSError as error:
-            return self._open_in_memory(disk_sentence(error, self.path)[0])
-
-    def _connect(self) -> sqlite3.Connection:
-        database = link(str(self.path))
-        try:
-            version = version_of(database)
-            if version > LARGEST_VERSION:
-                raise DamagedError("user_version")
-            if version <= VERSION:
-                is_checked = check(database, self.path, version)
-                prepare(database)
-                require_writable(database)
-                self.notice = _rows_sentence(*count_unreadable(database)) if is_checked else None
-                return database
-        except BaseException:
-            database.close()
-            raise
-        database.close()
-        self.read_only_reason = (
-            "These chats were written by a newer version of this program: they can be read, not changed."
-        )
-        return self._link_read_only("mode=ro")
-
-    def _link_read_only(self, option: str) -> sqlite3.Connection:
-        return link(f"{self.path.absolute().as_uri()}?{option}", is_uri=True)
-
-    def _open_without_writing(self, error: Exception) -> sqlite3.Connection:
-        """In a read-only folder SQLite needs ``immutable``: it then makes no log there, and reads none."""
-        code, reason = code_of(error), sentence(error)[0]
-        options = ("mode=ro",) if code == sqlite3.SQLITE_BUSY else ("mode=ro", "immutable=1")
-        for option in options:
-            with contextlib.suppress(*FAILURES):
-                database = self._link_read_only(option)
-                try:
-                    database.execute("SELECT count(*) FROM chats").fetchone()
-                except BaseException:
-                    database.close()
-                    raise
-                if code == sqlite3.SQLITE_CANTOPEN:
-                    reason = "The folder of the chats is read-only."
-                self.read_only_reason = f"{reason} Chats can be read, not changed."
-                log = self.path.with_name(self.path.name + "-wal")
-                if option == "immutable=1" and log.exists() and log.stat().st_size:
-                    self.read_only_reason += " The newest messages may be missing."
-                return database
-        return self._open_in_memory(reason, salvage(self.path))
-
-    def _open_in_memory(self, reason: str, saved: Salvaged | None = None) -> sqlite3.Connection:
-        self.notice = f"{reason} What is new is kept only until the program ends."
-        database = link(":memory:")
-        prepare(database)
-        if saved is not None:
-            with contextlib.suppress(sqlite3.Error):
-                _fill(database, saved)
-        return database
-
-    def _replace_damaged(self) -> sqlite3.Connection:
-        """Set the damaged file aside and begin a new one with whatever can be read of it."""
-        saved = salvage(self.path)
-        try:
-            aside = set_aside(self.path)
-            for suffix in ("-wal", "-shm", "-journal"):
-                beside = self.path.with_name(self.path.name + suffix)
-                if beside.exists():
-                    os.replace(beside, aside.with_name(aside.name + suffix))
-            database = self._connect()
+    def _mend_index(self) -> None:
+        """Begin the index anew, so that the next write goes through."""
+        with contextlib.suppress(sqlite3.Error):
+            self._db.execute("BEGIN IMMEDIATE")
             try:
-                _fill(database, saved)
+                make_index(self._db)
+                self._db.execute("COMMIT")
             except BaseException:
-                database.close()
+                self._db.execute("ROLLBACK")
                 raise
-        except (OSError, *FAILURES):
-            return self._open_in_memory("The file of chats is damaged and could not be replaced.", saved)
-        self.notice = (
-            f'The file of chats was damaged. It was set aside as "{aside.name}"; {_saved_sentence(saved)}'
-        )
-        return database
 
-    def _is_marked(self) -> bool:
-        """Whether damage was met when the file was last in use: not every check finds it. Forgets it."""
-        if not self._marker.exists():
-            return False
-        with contextlib.suppress(OSError):
-            self._marker.unlink()
-        return self.path.exists()
-
-
-def _fill(database: sqlite3.Connection, saved: Salvaged) -> None:
-    """Write what was salvaged; a row that does not fit costs itself alone. Raises sqlite3.Error."""
-    database.execute("BEGIN IMMEDIATE")
-    for chat in saved.chats:
-        with contextlib.suppress(sqlite3.IntegrityError):
-            insert_chat(database, chat)
-    for turn in saved.turns:
-        with contextlib.suppress(sqlite3.IntegrityError):
-            insert_turn(database, turn)
-    database.executemany("INSERT OR REPLACE INTO drafts VALUES (?, ?)", saved.drafts.items())
-    database.execute("COMMIT")
-
-
-def _saved_sentence(saved: Salvaged) -> str:
-    if not saved.chats:
-        return "no chat in it could be read."
-    chats, turns = _counted(len(saved.chats), "chat"), _counted(len(saved.turns), "message")
-    return f"{chats} with {turns} could be read and are here."
-
-
-def _rows_sentence(num_chats: int, num_turns: int) -> str | None:
-    found = ((num_chats, "chat"), (num_turns, "message"))
-    lost = " and ".join(_counted(number, word) for number, word in found if number)
-    return f"The file of chats is damaged in places: {lost} in it cannot be shown." if lost else None
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
+    def _mark_damage(self) -> None:
+        if self.read_only_reason is None and self._marker is not None:
+            with contextlib.suppress(OSError):
+                self._marker.touch()

@@ -12,11 +12,8 @@ Use it from one thread. It knows no window, no files but the model's, and no cha
 from __future__ import annotations
 
 import re
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,26 +21,46 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from engine.copies import CopiesMeasurement
+from engine.decode.draft_model import DraftModel
 from engine.decode.governor import ThreadGovernor
-from engine.decode.sequence import Sequence, Slot
-from engine.errors import ContextError, EngineBusyError, EngineError, MemoryLimitError, TemplateError
-from engine.hardware import probe as machine
-from engine.kv.cache import KVCache
-from engine.models.checkpoint import Checkpoint
-from engine.models.decoder import Runner, Segment
-from engine.models.load import load_decoder
-from engine.quant.registry import KernelChoice
-from engine.text.chat import ChatText
-from engine.types import (
+from engine.decode.scheduler import Scheduler
+from engine.errors import (
+    DeviceError,
+    EngineBusyError,
+    EngineError,
+    MemoryLimitError,
+    NumericsError,
+)
+from engine.events import (
+    Calibrated,
+    Calibrating,
     Event,
-    Failed,
-    GenerateRequest,
+    Finished,
     Loaded,
-    LoadPlan,
     LoadProgress,
+    Measured,
+    Measuring,
     MemoryReport,
 )
+from engine.fit.devices import gpu_parts
+from engine.fit.guard import check_again
+from engine.fit.plan import without_draft
+from engine.hardware import heap
+from engine.hardware import probe as machine
+from engine.hardware.gpus import GpuProbe, give_back
+from engine.kv.cache import KVCache
+from engine.kv.store import KVStore, Usage
+from engine.learning import SpeedLearning
+from engine.loading import lacks, part, read_draft, read_model, timed
+from engine.models.decoder import Runner, Segment
+from engine.quant.registry import KernelChoice
+from engine.quant.thread_choice import ThreadChoice
+from engine.text.chat import ChatText
+from engine.types import GenerateRequest, LoadPlan, MeasureWish, MemoryParts
+from engine.waiting import saying
 
+_LAST_READ = 0.98  # of a load: what comes behind are the first steps
 _NO_MEMORY = re.compile(r"allocate memory|out of memory|not enough memory", re.IGNORECASE)
 
 
@@ -54,8 +71,9 @@ class _Model:
     plan: LoadPlan
     runner: Runner
     text: ChatText
-    slots: list[Slot]
-    governor: ThreadGovernor
+    store: KVStore
+    scheduler: Scheduler
+    draft: DraftModel | None = None
 
 
 class Engine:
@@ -68,16 +86,17 @@ class Engine:
     ) -> None:
         self._clock = clock
         self._kernels = KernelChoice(kernel_times)
+        self._threads = ThreadChoice(kernel_times)
+        self._gpus = GpuProbe()
+        self._speed = SpeedLearning(kernel_times)
         self._model: _Model | None = None
-        self._waiting: deque[Sequence] = deque()
-        self._running: list[Sequence] = []
-        self._pending: list[Event] = []
+        self._pending: list[Event] = []  # of a model that is gone
         self._overhead_bytes = machine.rss_bytes()
 
     @property
     def is_busy(self) -> bool:
         """Whether ``step`` has something to do."""
-        return bool(self._waiting or self._running or self._pending)
+        return bool(self._pending or (self._model and self._model.scheduler.is_busy))
 
     @property
     def plan(self) -> LoadPlan | None:
@@ -90,90 +109,151 @@ class Engine:
         load as soon as it is known. ``Loaded`` has another plan where kernels that were timed for it turned
         out quicker.
 
-        Raises ModelFileError, UnsupportedModelError, TokenizerError, MemoryLimitError.
+        Raises ModelFileError, UnsupportedModelError, TokenizerError, MemoryLimitError, NumericsError.
         """
-        with _out_of_memory_as_error():
-            yield from self._load(plan)
+        with _device_errors():
+            yield from timed(self._load(plan), self._clock)
 
     def _load(self, plan: LoadPlan) -> Generator[LoadProgress | Loaded, None, None]:
         started = self._clock()
         self.unload()
         torch.set_num_threads(plan.threads)
-        yield LoadProgress(0.0, "tokenizer")
-        plan = self._kernels.settle(plan)
-        self._check_free(plan)
-        yield LoadProgress(0.02, "weights")
-        with Checkpoint(plan.model, verify_later=True) as checkpoint:
-            reading = _in_background(lambda: _read_text(checkpoint))
-            runner = yield from _watching(load_decoder(plan, checkpoint), reading)
-            text = reading.result()
+        plan = self._gpus.settle(plan)
+        self._check_free(plan)  # before anything is timed for a model that does not fit
+        planned, plan = plan, (yield from saying(self._settling(plan), LoadProgress(0.0, "kernels")))
+        if plan is not planned:
+            self._check_free(plan)
+            torch.set_num_threads(plan.threads)
+        runner, text = yield from part(read_model(plan), 0.0, _targets_part(plan))
+        plan, draft, no_draft = yield from self._with_draft(plan, text)
         with torch.inference_mode():
-            slots = [Slot(runner.new_cache(plan.context)) for _ in range(plan.max_sequences)]
-            self._warm_up(runner, slots[0])
-        governor = ThreadGovernor(plan.threads, torch.set_num_threads, self._clock)
-        self._model = _Model(plan, runner, text, slots, governor)
-        yield Loaded(plan, runner.kernels, self._clock() - started, text.tokenizer.warnings)
+            store = runner.new_store(plan.context, plan.prefill_piece, plan.max_sequences)
+        yield from saying(self._warming_up(plan, runner, store), LoadProgress(0.99, "first step"))
+        threads = plan.threads if plan.devices[0].layers else 1  # nothing to govern: no layer runs on them
+        governor = ThreadGovernor(threads, torch.set_num_threads, self._clock)
+        scheduler = Scheduler(plan, runner, text, store, governor, self._clock, draft)
+        self._model = _Model(plan, runner, text, store, scheduler, draft)
+        seconds = self._clock() - started
+        can = runner.capabilities
+        said = (*text.tokenizer.warnings, *lacks(plan, can), *((no_draft,) if no_draft else ()))
+        yield Loaded(
+            plan,
+            runner.kernels,
+            seconds,
+            said,
+            thinking=text.thinking,
+            capabilities=can,
+            no_draft=no_draft,
+        )
+
+    def _with_draft(
+        self, plan: LoadPlan, text: ChatText
+    ) -> Generator[LoadProgress, None, tuple[LoadPlan, DraftModel | None, str]]:
+        """The draft model of a plan; where it cannot be used, the plan without it, and why."""
+        if plan.draft is None:
+            return plan, None, ""
+        own, begin = plan.draft, _targets_part(plan)
+        try:
+            runner = yield from part(read_draft(plan, text.tokenizer), begin, _LAST_READ, "draft model")
+            with torch.inference_mode():
+                store = runner.new_store(own.context, own.prefill_piece, plan.max_sequences)
+            yield from saying(self._warming_up(own, runner, store), LoadProgress(_LAST_READ, "draft model"))
+        except EngineError as error:
+            return without_draft(plan), None, f"No draft model is used. {error}"
+        model = DraftModel(own, runner, store, plan.model.vocab_size, text.tokenizer.eos_ids)
+        return plan, model, ""
 
     def unload(self) -> None:
         """End all answers as cancelled and give weights and caches back."""
-        for sequence in (*self._running, *self._waiting):
-            self.cancel(sequence.request.request_id)
+        if self._model:
+            self._model.scheduler.end_all("cancelled")
+            self._pending += self._model.scheduler.take_events()
         self._model = None
+        give_back()
+        heap.trim()
 
     def submit(self, request: GenerateRequest) -> None:
         """Queue ``request``; its events come from ``step``. Raises EngineBusyError without a model, WishError
         for sampling values that cannot be used.
         """
-        model = self._require_model()
-        self._waiting.append(Sequence(request, model.text.tokenizer, self._clock))
+        self._require_model().scheduler.submit(request)
 
     def cancel(self, request_id: str) -> None:
         """End an answer now; its Finished("cancelled") comes with the next step. Unknown ids are ignored."""
-        for sequence in (*self._running, *self._waiting):
-            if sequence.request.request_id == request_id:
-                self._end(sequence, "cancelled")
+        if self._model:
+            self._model.scheduler.cancel(request_id)
 
     def abort(self) -> None:
         """End every answer as failed, after an error that no sequence can be blamed for."""
-        for sequence in (*self._running, *self._waiting):
-            self._end(sequence, "error")
         if self._model:
-            for slot in self._model.slots:
-                slot.keep(0)
+            self._model.scheduler.abort()
+        give_back()
 
     def step(self) -> list[Event]:
-        """Admit what fits, read one piece of one prompt, decode one token of every running answer.
+        """Admit what fits, read one piece of one prompt, decode for every running answer.
 
         Raises MemoryLimitError where the system gives no memory; call ``abort`` after any exception.
         """
-        if self._model:
-            with _out_of_memory_as_error(), torch.inference_mode():
-                self._admit(self._model)
-                self._prefill(self._model)
-                self._decode(self._model)
         events, self._pending = self._pending, []
+        if self._model:
+            with _device_errors(), torch.inference_mode():
+                self._model.scheduler.step()
+            events += self._model.scheduler.take_events()
+            if any(isinstance(event, Finished) for event in events):
+                events += self._speed.learn(self._model.plan, self._model.scheduler.take_steps())
         return events
 
     def memory(self) -> MemoryReport:
         """Bytes as they are held now, measured on the tensors, and the machine around them."""
-        weights = working = reserved = used = used_tokens = 0
+        weights = working = 0
+        kv = Usage()
         if self._model:
             weights, working = self._model.runner.bytes_by_part()
-            caches = [slot.cache for slot in self._model.slots]
-            reserved, used = sum(c.nbytes for c in caches), sum(c.used_nbytes for c in caches)
-            used_tokens = sum(c.length for c in caches)
+            kv = self._model.store.usage()
+            if self._model.draft:
+                drafts_weights, drafts_working = self._model.draft.bytes_by_part()
+                weights, working = weights + drafts_weights, working + drafts_working
+                kv = kv.with_draft(self._model.draft.usage())
         total, free = machine.ram_bytes()
         return MemoryReport(
             weights_bytes=weights,
-            kv_reserved_bytes=reserved,
-            kv_used_bytes=used,
+            kv_reserved_bytes=kv.reserved_bytes,
+            kv_used_bytes=kv.used_bytes,
             working_bytes=working,
             overhead_bytes=self._overhead_bytes,
             rss_bytes=machine.rss_bytes(),
             ram_total_bytes=total,
             ram_free_bytes=free,
-            kv_used_tokens=used_tokens,
+            kv_used_tokens=kv.used_tokens,
+            on_gpus=gpu_parts(self._model.plan) if self._model else MemoryParts(),
+            gpus=self._gpus.read(),
+            kv_waste_bytes=kv.waste_bytes,
+            kv_answer_tokens=self._model.scheduler.held_tokens if self._model else (),
         )
+
+    def calibrate(self) -> Generator[Calibrating | Calibrated, None, None]:
+        """Measure this machine's speed in pieces of some tens of milliseconds, in some seconds in all, and
+        keep it beside the kernel times; dropping the generator cancels. Nothing else may run meanwhile.
+
+        Raises MemoryLimitError where too little is free for that, DisturbedError where other programs need
+        the processor.
+        """
+        with _device_errors():
+            yield from self._speed.calibrating(self._model.plan if self._model else None)
+
+    def measure(self, wish: MeasureWish) -> Generator[Measuring | Measured, None, None]:
+        """Measure the speed of several copies of a chat at once, in pieces of one pass; dropping the
+        generator ends it. Nothing else may run meanwhile.
+
+        Raises EngineBusyError without a model and while answers are written, TemplateError and ContextError
+        where the chat gives no prompt.
+        """
+        model = self._require_model()
+        if model.scheduler.is_busy:
+            raise EngineBusyError("An answer is being written.", "Measure again when it has ended.")
+        with _device_errors():
+            measurement = CopiesMeasurement(model.runner, model.text, model.plan, wish, self._clock)
+            yield from measurement.run()
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache that no answer uses, for measurements and tests."""
@@ -191,6 +271,14 @@ class Engine:
         """Float32 logits [len(ids), vocab] of a fresh sequence, for measurements and tests."""
         return self.forward([Segment(self.new_cache(len(ids)), ids, wants_all_logits=True)])
 
+    def rehearsal(self, wrap: Callable[[Runner], Runner], text: ChatText) -> Scheduler:
+        """Another scheduler of the loaded model, for measurements while the engine has nothing to do: with
+        the runner that ``wrap`` makes of its own and the tokens of ``text``, no draft model, all threads.
+        """
+        model = self._require_model()
+        governor = ThreadGovernor(1, torch.set_num_threads, self._clock)  # of one thread: governs nothing
+        return Scheduler(model.plan, wrap(model.runner), text, model.store, governor, self._clock)
+
     def _require_model(self) -> _Model:
         if self._model is None:
             raise EngineBusyError("No model is loaded.", "Choose a model first.")
@@ -199,150 +287,48 @@ class Engine:
     def _check_free(self, plan: LoadPlan) -> None:
         """A plan may be stale: look at the memory that is free now."""
         _, free = machine.ram_bytes()
-        need = plan.bytes.total - plan.bytes.overhead
-        if free is not None and need > free:
-            raise MemoryLimitError(
-                f"The model needs {need / 1e9:.2f} GB and {free / 1e9:.2f} GB are free.",
-                "Close other programs, or choose a smaller format or a shorter context.",
-            )
+        check_again(plan, free, self._gpus.read())
 
-    def _warm_up(self, runner: Runner, slot: Slot) -> None:
-        """The first products set up threads and kernels; an answer should not pay for that."""
+    def _settling(self, plan: LoadPlan) -> Generator[None, None, LoadPlan]:
+        """The plan for the number of threads and the kernels that read quickest here."""
+        return (yield from self._kernels.settling((yield from self._threads.settling(plan))))
+
+    def _warming_up(self, plan: LoadPlan, runner: Runner, store: KVStore) -> Generator[None, None, None]:
+        """The first products set up threads and kernels; an answer should not pay for that. Raises
+        NumericsError where they give no numbers.
+        """
         for ids in ([0, 0], [0]):
-            if slot.cache.capacity > len(ids):
-                runner.forward([Segment(slot.cache, ids)])
-                slot.cache.reset()
-
-    def _admit(self, model: _Model) -> None:
-        if self._waiting:
-            model.governor.reconsider()
-        busy = [sequence.slot for sequence in self._running]
-        free = [slot for slot in model.slots if slot not in busy]
-        while free and self._waiting:
-            sequence = self._waiting.popleft()
-            try:
-                prompt, notes = self._prompt(model, sequence.request)
-            except EngineError as error:
-                self._fail(sequence, error)
-                continue
-            slot = max(free, key=lambda candidate: candidate.common_prefix(prompt))
-            free.remove(slot)
-            sequence.admit(slot, prompt, notes)
-            self._running.append(sequence)
-            self._pending.append(sequence.prefilled_event())
-
-    def _prompt(self, model: _Model, request: GenerateRequest) -> tuple[list[int], tuple[str, ...]]:
-        ids, notes = model.text.prompt(request.messages)
-        vocab = model.plan.model.vocab_size
-        if any(token >= vocab for token in ids):
-            raise TemplateError(
-                "The tokenizer and the weights do not belong together.", "Download the model again."
-            )
-        if not ids:
-            raise ContextError("The prompt is empty.", "Write a message first.")
-        if len(ids) >= model.plan.context:
-            raise ContextError(
-                f"The prompt has {len(ids):,} tokens and the context holds {model.plan.context:,}.",
-                "Shorten it, start a new chat, or raise the context length.",
-            )
-        return ids, notes
-
-    def _prefill(self, model: _Model) -> None:
-        """One piece of the first prompt in line, so that running answers never wait longer than a piece."""
-        sequence = next((s for s in self._running if s.is_prefilling), None)
-        if sequence is None:
-            return
-        self._run(model, [sequence])
-        if sequence.reason is None:
-            self._pending.append(sequence.prefilled_event())
-
-    def _decode(self, model: _Model) -> None:
-        """One token for every sequence that has its prompt."""
-        ready = [sequence for sequence in self._running if not sequence.is_prefilling]
-        if ready:
-            self._run(model, ready)
-
-    def _run(self, model: _Model, sequences: list[Sequence]) -> None:
-        pieces = [s.next_ids(model.plan.prefill_piece) for s in sequences]
-        segments = [Segment(s.slot.cache, ids) for s, ids in zip(sequences, pieces, strict=True)]
-        started = self._clock()
-        logits = model.runner.forward(segments)
-        if all(len(ids) == 1 for ids in pieces):
-            model.governor.observe(self._clock() - started)
-        for sequence, ids, row in zip(sequences, pieces, logits, strict=True):
-            sequence.ran(ids)
-            if not sequence.is_prefilling:
-                self._accept(sequence, row)
-
-    def _accept(self, sequence: Sequence, logits: Tensor) -> None:
-        try:
-            text = sequence.accept(logits)
-        except EngineError as error:
-            self._fail(sequence, error)
-            return
-        self._pending += sequence.chunk_event(text)
-        if sequence.generated:
-            self._pending.append(sequence.step_event())
-        if sequence.reason is not None:
-            self._running.remove(sequence)
-            self._pending.append(sequence.finished_event())
-
-    def _fail(self, sequence: Sequence, error: EngineError) -> None:
-        request_id = sequence.request.request_id
-        self._pending.append(Failed(request_id, error.kind, error.message, error.hint))
-        if sequence.is_admitted:
-            sequence.slot.keep(0)  # what it computed is not to be trusted
-        self._end(sequence, "error")
-
-    def _end(self, sequence: Sequence, reason: str) -> None:
-        if sequence in self._running:
-            self._running.remove(sequence)
-        elif sequence in self._waiting:
-            self._waiting.remove(sequence)
-        self._pending += sequence.chunk_event(sequence.end(reason))
-        self._pending.append(sequence.finished_event())
+            if plan.context > len(ids):
+                with torch.inference_mode():
+                    cache = store.begin([])
+                    logits = runner.forward([Segment(cache, ids)])
+                    store.drop(cache)
+                if bool(logits.isnan().any()):
+                    raise NumericsError(
+                        f"{plan.model.path}: the weights give no numbers as {plan.format}.",
+                        "Choose another format; if that fails too, download the model again.",
+                    )
+            yield
 
 
-def _read_text(checkpoint: Checkpoint) -> ChatText:
-    """Tokenizer and template of a model whose header is still the one that was planned for."""
-    return ChatText.load(checkpoint.spec.path, checkpoint.verify())
-
-
-def _in_background(read: Callable[[], ChatText]) -> Future[ChatText]:
-    """Start ``read`` on a thread of its own, which nobody has to wait for."""
-    future: Future[ChatText] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(read())
-        except BaseException as error:
-            future.set_exception(error)
-
-    # A daemon: an executor's threads are waited for when the process ends.
-    threading.Thread(target=run, name="decodeck-text", daemon=True).start()
-    return future
-
-
-def _watching(
-    loading: Generator[LoadProgress, None, Runner], reading: Future[ChatText]
-) -> Generator[LoadProgress, None, Runner]:
-    """Pass ``loading`` on to its end; an error of ``reading`` ends it at once."""
-    while True:
-        if reading.done():
-            reading.result()
-        try:
-            progress = next(loading)
-        except StopIteration as end:
-            runner: Runner = end.value
-            return runner
-        yield progress
+def _targets_part(plan: LoadPlan) -> float:
+    """The fraction of a load at which its draft model begins, by the bytes of weights."""
+    own = plan.draft.bytes.weights if plan.draft else 0
+    return _LAST_READ * (1 - own / plan.bytes.weights) if own else 1.0
 
 
 @contextmanager
-def _out_of_memory_as_error() -> Iterator[None]:
-    """torch raises a plain RuntimeError where the system gives no memory."""
+def _device_errors() -> Iterator[None]:
+    """torch raises a plain RuntimeError where the system gives no memory, and one of its own for a GPU that
+    failed.
+    """
     try:
         yield
+    except torch.AcceleratorError as error:
+        raise DeviceError(
+            f"The GPU stopped working: {str(error).partition(chr(10))[0]}.",
+            "Start the program again. If this comes back, load the model on the processor (--device cpu).",
+        ) from None
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not _NO_MEMORY.search(str(error)):
             raise

@@ -48,6 +48,18 @@ class TemplateError(EngineError):
     kind = "template"
 
 
+class NoTemplateError(TemplateError):
+    """The model has no chat template; its text can still be continued."""
+
+    kind = "no-template"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This model has no chat template, so it is not made for chatting.",
+            "Choose one made for chat (often named Instruct or Chat), or have your text continued as it is.",
+        )
+
+
 class ContextError(EngineError):
     """The prompt does not fit the loaded context."""
 
@@ -60,6 +72,12 @@ class MemoryLimitError(EngineError):
     kind = "memory"
 
 
+class DeviceError(EngineError):
+    """A GPU or its driver stopped working."""
+
+    kind = "device"
+
+
 class NumericsError(EngineError):
     """The model produced NaN or only infinities."""
 
@@ -70,6 +88,12 @@ class WishError(EngineError):
     """A setting has a value that cannot be used."""
 
     kind = "setting"
+
+
+class DisturbedError(EngineError):
+    """Other programs took so much of the processor that a measurement says nothing."""
+
+    kind = "disturbed"
 
 
 class EngineBusyError(EngineError):

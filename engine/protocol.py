@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Protocol
 
-from engine.types import Event, GenerateRequest, Loaded, LoadPlan, LoadProgress, MemoryReport
+from engine.events import (
+    Calibrated,
+    Calibrating,
+    Event,
+    Loaded,
+    LoadProgress,
+    Measured,
+    Measuring,
+    MemoryReport,
+)
+from engine.types import GenerateRequest, LoadPlan, MeasureWish
 
 
 class EngineProtocol(Protocol):
@@ -27,3 +37,7 @@ class EngineProtocol(Protocol):
     def step(self) -> list[Event]: ...
 
     def memory(self) -> MemoryReport: ...
+
+    def calibrate(self) -> Generator[Calibrating | Calibrated, None, None]: ...
+
+    def measure(self, wish: MeasureWish) -> Generator[Measuring | Measured, None, None]: ...

@@ -8,6 +8,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from engine.calibration import Calibration as Calibration
+from engine.capabilities import CAN_ALL, Capabilities, GenericOptions
+
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
@@ -89,6 +92,21 @@ class ModelSpec:
     files: tuple[str, ...]
     tensors: tuple[TensorInfo, ...]
     options: DecoderOptions = DecoderOptions()
+    generic: GenericOptions | None = None  # None: the lean decoder runs it
+
+    def __hash__(self) -> int:
+        """Of a few fields: a plan looks much up by the model, and hundreds of tensors take their time."""
+        return hash((self.path, self.architecture, self.num_layers, self.vocab_size, len(self.tensors)))
+
+    @property
+    def runner(self) -> str:
+        """Who runs the model: lean | generic."""
+        return "lean" if self.generic is None else "generic"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What its runner will be able to do, as far as the header tells."""
+        return CAN_ALL if self.generic is None else self.generic.capabilities
 
     @property
     def layers(self) -> tuple[LayerOptions, ...]:
@@ -142,6 +160,60 @@ class KernelTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class Gpu:
+    """An accelerator that torch can use. ``None`` is unknown, never zero."""
+
+    index: int
+    name: str
+    kind: str  # cuda | rocm | mps | xpu
+    total_bytes: int | None
+    free_bytes: int | None  # for a model: what is free, and what this program's own tensors would give back
+    formats: tuple[str, ...] = ("f32",)  # keys of WEIGHT_FORMATS whose products it was seen to compute
+    uuid: str | None = None  # as NVIDIA's tools write it, without GPU- or MIG- before it
+    own_bytes: int | None = None  # what torch keeps there for this program; free_bytes has it already
+    is_unified: bool = False  # its memory is a part of the processor's
+
+    @property
+    def shares_ram(self) -> bool:
+        """Whether what it holds is missing from the processor's memory."""
+        return self.is_unified or self.kind == "mps"
+
+    @property
+    def device(self) -> str:
+        """What torch and the option --device call it: "cuda:0" (of ROCm too), "xpu:1", "mps"."""
+        if self.kind == "mps":
+            return "mps"
+        return f"{'cuda' if self.kind == 'rocm' else self.kind}:{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReading:
+    """What a GPU tells of itself at one moment, for gauges. ``None``: it does not tell."""
+
+    device: str  # a Gpu's word
+    name: str
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+    used_by_others_bytes: int | None = None  # by other programs
+    spilled_bytes: int | None = None  # of this program, in the processor's memory: Windows puts them there
+    power_w: float | None = None
+    temperature_c: float | None = None
+    energy_j: float | None = None  # since the driver was started
+    utilization: float | None = None  # of the last moments, 0 to 1
+    driver: str | None = None
+    note: str = ""  # why it tells nothing, or what to know of it: a sentence
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so little is free that what is allocated next is likely to spill, or to be refused."""
+        total, free = self.total_bytes, self.free_bytes
+        return total is not None and free is not None and free < GPU_MARGIN * total
+
+
+GPU_MARGIN = 0.03  # of a GPU's memory
+
+
+@dataclass(frozen=True, slots=True)
 class Hardware:
     """What the machine has. ``None`` is unknown, never zero."""
 
@@ -153,6 +225,11 @@ class Hardware:
     native: str | None = None  # instruction set of the native kernels; None: they are not here
     native_missing: str = ""  # why they are not, a sentence
     kernel_times: tuple[KernelTimes, ...] = ()  # measured here before
+    gpus: tuple[Gpu, ...] | None = ()  # None: nobody has looked yet, which takes torch
+    best_threads: int | None = None  # that read weights quickest, measured here before
+    has_bitsandbytes: bool = False  # the library is installed
+    cache_bytes: int | None = None  # of the last cache that a core sees
+    calibration: Calibration | None = None  # None: speed was not measured here yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +237,14 @@ class LoadSpec:
     """What the user wants; ``auto`` and ``None`` leave the choice to the plan."""
 
     path: str
-    format: str = "auto"  # auto | file | f32 | bf16
+    format: str = "auto"  # auto | file | f32 | bf16 | f16 | int8 | int4 | nf4 | llm-int8 | 32 | 16 | 8 | 4
     context: int | None = None
-    kv: str = "auto"  # auto | 32 | 16
-    device: str = "auto"  # auto | cpu
+    kv: str = "auto"  # auto | 32 | 16 | 8 | 4
+    device: str = "auto"  # auto | cpu | cuda:0, mps, ...: a Gpu's own word
     threads: int | None = None
+    gpu_layers: int | None = None  # on the GPU; None: as many as fit
+    draft: str = ""  # path of a smaller model with the same vocabulary that guesses tokens; "": none
+    anyway: bool = False  # load although the plan says that it does not fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +261,27 @@ class MemoryParts:
         return self.weights + self.kv_reserved + self.working + self.overhead
 
 
+NO_BYTES = MemoryParts()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceShare:
+    """What one device has of a model: consecutive layers, and the bytes it takes there."""
+
+    device: str  # cpu, or a Gpu's word
+    name: str
+    layers: int
+    bytes: MemoryParts
+    free_bytes: int | None  # for the model
+
+    @property
+    def spare_bytes(self) -> int | None:
+        """What stays free; below 0 it is short. The runtime is in the processor's memory already."""
+        if self.free_bytes is None:
+            return None
+        return self.free_bytes - self.bytes.total + (self.bytes.overhead if self.device == "cpu" else 0)
+
+
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
     """What will be done. Never edited: a new wish makes a new plan."""
@@ -188,23 +289,46 @@ class LoadPlan:
     model: ModelSpec
     wish: LoadSpec
     hardware: Hardware  # free memory includes what a model about to be replaced gives back
-    format: str  # file | f32 | bf16
+    format: str  # one of engine.fit.choices.FORMATS
     weight_bits: float  # mean bits per parameter as held in memory
     context: int
-    kv_bits: int
-    device: str
+    kv_bits: int  # of values, and of keys unless ``key_bits`` says otherwise
+    device: str  # where the last layers run, and the logits are: cpu, or a Gpu's word
     threads: int
     prefill_piece: int  # rows of one prefill piece, about 100 ms of work
     bytes: MemoryParts
-    verdict: str  # fits | tight | no
-    reasons: tuple[str, ...] = ()
-    max_sequences: int = 1  # answers that run at once, each with a cache of its own
-    kernels: str = "torch"  # torch | native <instruction set>
+    verdict: str  # fits | tight | spills: layers stay on the processor that a GPU had no room for | no
+    reasons: tuple[str, ...] = ()  # the first about memory, the others about what is done all the same
+    max_sequences: int = 1  # answers that run at once
+    kernels: str = "torch"  # of the layers on the processor: torch | native <instruction set>
+    devices: tuple[DeviceShare, ...] = ()  # in the order of the layers; the processor always has a share
+    disk_layers: int = 0  # the last ones, read anew for every pass; of models that transformers runs
+    key_bits: int | None = None
+    draft: LoadPlan | None = None  # of the draft model; what it takes is part of the bytes above
+    spilled: float = 0.0  # of the weights, the part that lies in slower memory than was meant for it
+    slowdown: float = 1.0  # how many times longer a step takes for that
 
     @property
     def free_bytes(self) -> int | None:
-        """What is free for the model."""
-        return self.hardware.ram_free_bytes
+        """What is free for the model, on all devices that it takes."""
+        free = [share.free_bytes for share in self.devices]
+        return None if None in free else sum(each for each in free if each is not None)
+
+    @property
+    def spare_bytes(self) -> int | None:
+        """What stays free on the device that has least to spare."""
+        spare = [share.spare_bytes for share in self.devices]
+        return None if None in spare else min(each for each in spare if each is not None)
+
+    @property
+    def gpu_layers(self) -> int:
+        """Layers that are not on the processor."""
+        return sum(share.layers for share in self.devices if share.device != "cpu")
+
+    @property
+    def ram_bytes(self) -> MemoryParts:
+        """The processor's part of ``bytes``."""
+        return next(share.bytes for share in self.devices if share.device == "cpu")
 
     @property
     def is_native(self) -> bool:
@@ -218,16 +342,45 @@ class LoadPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    """One turn of a chat."""
+class ToolCall:
+    """A call of a tool that a model asked for; ``arguments`` is JSON, as the model wrote it."""
 
-    role: str  # system | user | assistant
+    name: str
+    arguments: str
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a chat. ``thinking`` is what an assistant thought before its answer."""
+
+    role: str  # system | user | assistant | tool
     content: str
+    thinking: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    name: str = ""  # of the tool whose result this is
+    tool_call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateOptions:
+    """What a chat template is told besides the messages."""
+
+    thinking: bool | None = None  # None: as the template has it by itself
+    tools: str = ""  # a JSON list of tools as their functions' schemas
+    variables: str = ""  # a JSON object: reasoning_effort, documents, date_string, ...
+    is_plain: bool = False  # no template: the texts alone, for a model to continue
+
+
+NO_OPTIONS = TemplateOptions()
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How the next token is chosen. Temperature 0 is greedy; 0 for ``top_k`` and 1 for ``top_p`` are off."""
+    """How the next token is chosen. Temperature 0 is greedy; 0 for ``top_k`` and 1 for ``top_p`` are off.
+
+    ``logprobs`` changes nothing of that: so many of the likeliest tokens are told beside each one chosen.
+    """
 
     temperature: float = 0.6
     top_k: int = 40
@@ -235,6 +388,10 @@ class SamplingParams:
     min_p: float = 0.05
     repeat_penalty: float = 1.0
     seed: int | None = None  # None: drawn by the engine and reported
+    presence_penalty: float = 0.0  # taken once from the logit of every token that the answer has
+    frequency_penalty: float = 0.0  # and as often as it has it
+    logit_bias: tuple[tuple[int, float], ...] = ()  # token ids, each once, and what is added to their logits
+    logprobs: int = 0  # 0: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,145 +403,32 @@ class GenerateRequest:
     sampling: SamplingParams = SamplingParams()
     max_tokens: int | None = None  # None: until the context is full
     stop: tuple[str, ...] = ()
+    template: TemplateOptions = NO_OPTIONS
+    when_full: str = "oldest"  # of the context: stop | oldest: turns go first | middle: first and last stay
+    speculate: str = "auto"  # off | ngram: drafts from the chat itself | draft: by a draft model | auto
+    continues: bool = False  # the last message, an assistant's, is unfinished: the answer is what comes next
+    json_schema: str = ""  # the answer is JSON of this schema, an object's text
+    regex: str = ""  # or matches this as a whole
 
 
 @dataclass(frozen=True, slots=True)
-class LoadProgress:
-    """``fraction`` 0..1 never goes back; ``phase`` is a short word for the screen.
+class CopiesPoint:
+    """So many copies of one chat at once; each holds so many tokens before it writes."""
 
-    ``load_id`` here and below is whatever the caller of the load gave it; the engine itself leaves it 0.
+    copies: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureWish:
+    """Speeds to measure. The points are best in the order of their tokens: what was read stays read.
+
+    Each point is ``repeats`` times ``steps`` greedy steps from the same tokens. With ``messages`` the copies
+    read that chat, whatever tokens the points name; else random tokens.
     """
 
-    fraction: float
-    phase: str
-    load_id: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """The model is ready. ``kernels`` names what runs the linear layers; ``warnings`` are sentences about
-    oddities of the file that were worked around.
-    """
-
-    plan: LoadPlan
-    kernels: str
-    seconds: float
-    warnings: tuple[str, ...] = ()
-    load_id: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class LoadFailed:
-    """The load did not work; no model is in memory."""
-
-    load_id: int
-    kind: str
-    message: str
-    hint: str = ""
-    details: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Unloaded:
-    """No model is in memory any more."""
-
-    load_id: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Prefilled:
-    """Progress of reading the prompt. ``notes`` say what was changed to fit the template."""
-
-    request_id: str
-    prompt_tokens: int
-    reused_tokens: int
-    done_tokens: int  # of the prompt, reused ones included
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Text that is final: it is never taken back."""
-
-    request_id: str
-    text: str
-    kind: str = "answer"
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerStats:
-    """Figures of one answer; ``None`` is not measured.
-
-    ``decode_tps`` = tokens after the first / time from first to last token.
-    """
-
-    prompt_tokens: int
-    reused_tokens: int
-    generated_tokens: int
-    ttft_s: float | None
-    prefill_tps: float | None
-    decode_tps: float | None
-    seed: int | None
-    token_ids: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The end of one answer, with all its text."""
-
-    request_id: str
-    reason: str  # stop | length | context | cancelled | error
-    text: str
-    stats: AnswerStats
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """Something did not work. ``request_id`` is None where no answer is concerned."""
-
-    request_id: str | None
-    kind: str  # EngineError.kind, or "bug"
-    message: str
-    hint: str = ""
-    details: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StepStats:
-    """Live figures of one running answer."""
-
-    request_id: str
-    generated_tokens: int
-    decode_tps: float | None  # since the first token
-    recent_tps: float | None  # over about the last second
-    ttft_s: float | None
-    step_ms: tuple[float, ...] = ()  # durations of the steps since the last StepStats
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryReport:
-    """What the engine holds, measured on the tensors themselves, and the machine around it."""
-
-    weights_bytes: int
-    kv_reserved_bytes: int
-    kv_used_bytes: int
-    working_bytes: int
-    overhead_bytes: int
-    rss_bytes: int
-    ram_total_bytes: int | None
-    ram_free_bytes: int | None
-    kv_used_tokens: int
-
-
-Event = (
-    LoadProgress
-    | Loaded
-    | LoadFailed
-    | Unloaded
-    | Prefilled
-    | Chunk
-    | Finished
-    | Failed
-    | StepStats
-    | MemoryReport
-)
+    points: tuple[CopiesPoint, ...]
+    steps: int = 32
+    repeats: int = 3
+    messages: tuple[Message, ...] = ()
+    template: TemplateOptions = NO_OPTIONS

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Generator
+from dataclasses import replace
 
 from engine.errors import EngineBusyError, EngineError
-from engine.types import (
+from engine.events import (
     AnswerStats,
+    Calibrated,
+    Calibrating,
     Chunk,
     Event,
     Failed,
     Finished,
+    Loaded,
+    LoadProgress,
+    Measured,
+    Measuring,
+    MemoryReport,
+    Prefilled,
+    StepStats,
+)
+from engine.types import (
+    Calibration,
     GenerateRequest,
     Hardware,
-    Loaded,
     LoadPlan,
-    LoadProgress,
     LoadSpec,
-    MemoryReport,
+    MeasureWish,
     ModelSpec,
-    Prefilled,
     RopeSpec,
-    StepStats,
     TensorInfo,
 )
 
@@ -78,33 +88,55 @@ def make_plan(path: str = "/models/tiny.gguf", **wish: object) -> LoadPlan:
 
 
 class FakeEngine:
-    """Answers every request with ``words``, one a step. ``hold`` makes it wait between the events.
+    """Answers every request with ``words``, one a step, after ``thoughts``. ``hold`` makes it wait between
+    the events, ``held`` only the chats with one of these messages; ``tell`` makes it say anything else.
+    ``thinking`` is what its template does by itself.
 
     ``fail_load`` and ``fail_step`` are raised once, at the next load or step.
     """
 
     def __init__(self, words: tuple[str, ...] = ("Hello", " there", ".")) -> None:
         self.words = words
+        self.thoughts: tuple[str, ...] = ()
+        self.thinking = ""
         self.reason = "stop"
         self.load_pieces = 3
+        self.remaining_s: float | None = None  # what a load says of itself
         self.fail_load: Exception | None = None
         self.fail_step: Exception | None = None
         self.fail_request: EngineError | None = None
         self.hold = threading.Event()  # while cleared, answers stand still after their first word
         self.hold.set()
+        self.held: set[str] = set()
+        self.drafts = (0, 0)  # tokens drafted and accepted, as each answer says
+        self.drafting_off = ""
         self.hold_load = threading.Event()
         self.hold_load.set()
         self.loads: list[LoadPlan] = []
         self.requests: list[GenerateRequest] = []
         self.cancelled: list[str] = []
+        self.calibration: Calibration | None = None  # what measuring the machine gives; None: nothing
+        self.calibrations = 0  # that were begun
+        self.hold_calibration = threading.Event()  # while cleared, it stands still before its end
+        self.hold_calibration.set()
+        self.wishes: list[MeasureWish] = []
+        self.no_room_from = 64  # copies: a point with so many fails
+        self.hold_measure = threading.Event()  # while cleared, a run stands still behind its first point
+        self.hold_measure.set()
         self.threads: set[str] = set()
         self._plan: LoadPlan | None = None
         self._running: list[tuple[GenerateRequest, list[str]]] = []
         self._pending: list[Event] = []
+        self._told: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._never = threading.Event()
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._running or self._pending)
+        return bool(self._running or self._pending) or not self._told.empty()
+
+    def tell(self, event: Event) -> None:
+        """Say ``event`` with the next step; from any thread, while an answer is running."""
+        self._told.put(event)
 
     def load(self, plan: LoadPlan) -> Generator[LoadProgress | Loaded, None, None]:
         self.threads.add(threading.current_thread().name)
@@ -113,12 +145,12 @@ class FakeEngine:
         for piece in range(self.load_pieces):
             yield LoadProgress(piece / self.load_pieces, "weights")
             while not self.hold_load.wait(0.005):
-                yield LoadProgress(piece / self.load_pieces, "weights")
+                yield LoadProgress(piece / self.load_pieces, "weights", remaining_s=self.remaining_s)
         error, self.fail_load = self.fail_load, None
         if error is not None:
             raise error
         self._plan = plan
-        yield Loaded(plan, "fake", 0.1)
+        yield Loaded(plan, "fake", 0.1, thinking=self.thinking)
 
     def unload(self) -> None:
         for request, _ in list(self._running):
@@ -153,27 +185,73 @@ class FakeEngine:
         error, self.fail_step = self.fail_step, None
         if error is not None:
             raise error
+        while not self._told.empty():
+            self._pending.append(self._told.get())
         for entry in list(self._running):
             request, said = entry
-            if said and not self.hold.wait(0.005):
+            gate = self.hold if self.held.isdisjoint(m.content for m in request.messages) else self._never
+            if said and not gate.wait(0.005):
                 continue
-            if len(said) < len(self.words):
-                word = self.words[len(said)]
+            everything = (*self.thoughts, *self.words)
+            if len(said) < len(everything):
+                word, kind = everything[len(said)], "thinking" if len(said) < len(self.thoughts) else "answer"
                 said.append(word)
-                self._pending.append(Chunk(request.request_id, word))
-                self._pending.append(StepStats(request.request_id, len(said), 50.0, 51.0, 0.1))
+                self._pending.append(Chunk(request.request_id, word, kind))
+                self._pending.append(self._step_stats(request, len(said)))
             else:
                 self._running.remove(entry)
                 self._pending.append(self._finished(request, self.reason, said))
         events, self._pending = self._pending, []
         return events
 
+    def calibrate(self) -> Generator[Calibrating | Calibrated, None, None]:
+        if self.calibration is None:
+            return
+        self.calibrations += 1
+        yield Calibrating(0.5)
+        while not self.hold_calibration.wait(0.005):
+            yield Calibrating(0.5)
+        yield Calibrated(self.calibration)
+
+    def measure(self, wish: MeasureWish) -> Generator[Measuring | Measured, None, None]:
+        """A step takes 10 ms, and 2 ms more for each copy behind the first."""
+        self.wishes.append(wish)
+        if self._plan is None:
+            raise EngineBusyError("No model is loaded.", "Choose a model first.")
+        for index, point in enumerate(wish.points):
+            while index and not self.hold_measure.wait(0.005):
+                yield Measuring(index, point, "reading", 0.5)
+            if point.copies >= self.no_room_from:
+                yield Measured(index, point, failed="Another cache needs 2.00 GB and 1.00 GB are free.")
+                continue
+            step_s = 0.010 + 0.002 * (point.copies - 1)
+            yield Measuring(index, point, "decoding", 1.0, step_s)
+            yield Measured(index, point, step_s, 0.2 * point.copies, 1_000_000 * point.copies)
+
     def memory(self) -> MemoryReport:
         weights = self._plan.bytes.weights if self._plan else 0
         reserved = self._plan.bytes.kv_reserved if self._plan else 0
         return MemoryReport(weights, reserved, 0, 0, 0, 1000, 16_000_000_000, 8_000_000_000, 23)
 
+    def _step_stats(self, request: GenerateRequest, count: int) -> StepStats:
+        drafted, accepted = self.drafts
+        return StepStats(
+            request.request_id,
+            count,
+            50.0,
+            51.0,
+            0.1,
+            drafted_tokens=drafted,
+            accepted_tokens=accepted,
+            drafting_off=self.drafting_off,
+        )
+
     def _finished(self, request: GenerateRequest, reason: str, said: list[str]) -> Finished:
         count = len(said)
-        stats = AnswerStats(20, 5, count, 0.1 if count else None, 200.0, 50.0 if count > 1 else None, 7)
-        return Finished(request.request_id, reason, "".join(said), stats)
+        tps, (drafted, accepted) = 50.0 if count > 1 else None, self.drafts
+        stats = AnswerStats(20, 5, count, 0.1 if count else None, 200.0, tps, 7)
+        stats = replace(stats, drafted_tokens=drafted, accepted_tokens=accepted)
+        num_thoughts = len(self.thoughts)
+        thinking, text = "".join(said[:num_thoughts]), "".join(said[num_thoughts:])
+        raw = f"<think>{thinking}</think>{text}" if thinking else text
+        return Finished(request.request_id, reason, text, stats, thinking, raw=raw)

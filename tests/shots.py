@@ -20,14 +20,21 @@ from PySide6.QtCore import QLocale, QPointF, QRectF
 from PySide6.QtGui import QFont, QFontMetricsF, QPainter, QTextLayout
 from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QLabel, QWidget
 
-from tests.ui.states import STATES
+from tests.ui import states
+from tests.ui.chat_states import CHAT_STATES
+from tests.ui.composer_states import COMPOSER_STATES
+from tests.ui.settings_states import SETTINGS_STATES
+from tests.ui.transcript_states import TRANSCRIPT_STATES
 from ui import theme
 from ui.label import Label
 from ui.main_window import MainWindow
 
+STATES = states.STATES | CHAT_STATES | COMPOSER_STATES | TRANSCRIPT_STATES | SETTINGS_STATES
 SIZES = ((1440, 900), (1024, 700))
 EXTRA = ((800, 600),)  # the smallest window: checked and shot too, in the states it must survive
-EXTRA_STATES = ("chat", "first-start", "failed", "picker", "drawers", "long-names")
+EXTRA_STATES = ("chat", "first-start", "failed", "picker", "drawers", "long-names", "lab-measured", "explain")
+EXTRA_STATES += ("library", "library-files", "library-gated", "formulas", "blocks", "attached-many")
+EXTRA_STATES += ("presets", "palette")
 SLACK = 1.5  # px that hinting and rounding may take
 
 

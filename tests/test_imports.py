@@ -30,7 +30,7 @@ def test_the_command_line_opens_without_qt_and_torch() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["engine.types", "engine.errors", "engine.fit.bytes", "engine.quant.formats"]
+    "module", ["engine.types", "engine.events", "engine.errors", "engine.fit.bytes", "engine.quant.formats"]
 )
 def test_the_shared_words_are_standard_library(module: str) -> None:
     found = loaded_by(module) - set(sys.stdlib_module_names)

@@ -6,7 +6,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 
-from PySide6.QtCore import Qt, qVersion
+from PySide6.QtCore import QSize, Qt, qVersion
 from PySide6.QtWidgets import (
     QDialog,
     QGridLayout,
@@ -19,7 +19,10 @@ from PySide6.QtWidgets import (
 from ui import theme
 from ui.controls import Button
 from ui.label import Label
+from ui.settings_controls import Select
 
+_SIZE = QSize(560, 520)
+_COLLECTED = ("python", "standard")  # how files of packaging/licences.py begin
 _PACKAGES = (("PyTorch", "torch"), ("PySide6", "PySide6-Essentials"), ("Tokenizers", "tokenizers"))
 
 
@@ -31,12 +34,22 @@ def read_versions() -> tuple[tuple[str, str], ...]:
     return tuple(rows)
 
 
-def read_licences() -> tuple[tuple[str, str], ...]:
-    """Name and text of every licence in the assets, by name."""
+def licence_names() -> tuple[str, ...]:
+    """What there is a licence of: fonts and icons first, then libraries, then the standard texts."""
     folder = files("assets").joinpath("licences")
-    found = [entry for entry in folder.iterdir() if entry.name.endswith(".txt")] if folder.is_dir() else []
-    pairs = [(entry.name.removesuffix(".txt"), entry.read_text("utf-8")) for entry in found]
-    return tuple(sorted(pairs))
+    found = [entry.name.removesuffix(".txt") for entry in folder.iterdir() if entry.name.endswith(".txt")]
+    return tuple(sorted(found, key=lambda name: (name.split("-")[0] in _COLLECTED, name.casefold())))
+
+
+def read_licence(name: str) -> str:
+    """The text of a licence, one of ``licence_names``."""
+    return files("assets").joinpath("licences", f"{name}.txt").read_text("utf-8")
+
+
+def licence_label(name: str) -> str:
+    """What a licence is listed as."""
+    kind, _, rest = name.partition("-")
+    return f"{rest} (text of the licence)" if kind == "standard" else rest if kind == "python" else name
 
 
 def _version(name: str) -> str:
@@ -47,13 +60,13 @@ def _version(name: str) -> str:
 
 
 class AboutDialog(QDialog):
-    """Versions above, licence texts below."""
+    """Versions above, below them the licence that is chosen."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle("About Decodeck")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.resize(560, 520)
+        self.resize(_SIZE if parent is None else _SIZE.boundedTo(parent.window().size()))
         column = QVBoxLayout(self)
         column.setContentsMargins(24, 20, 24, 20)
         column.setSpacing(12)
@@ -62,8 +75,15 @@ class AboutDialog(QDialog):
         column.addWidget(Label(text, "ui", "text2", 400, wrap=True))
         column.addLayout(self._make_versions())
         column.addSpacing(4)
-        column.addWidget(Label("Licences of fonts and icons", "ui", "text1", 600))
-        column.addWidget(self._make_licences(), 1)
+        column.addWidget(Label("Licences of what it stands on", "ui", "text1", 600))
+        self.licences = Select("Licence of")
+        for name in licence_names():
+            self.licences.addItem(licence_label(name), name)
+        self.text = self._make_text()
+        self.licences.currentIndexChanged.connect(self._show_licence)
+        column.addWidget(self.licences)
+        column.addWidget(self.text, 1)
+        self._show_licence()
         column.addLayout(self._make_buttons())
 
     def _make_versions(self) -> QGridLayout:
@@ -76,19 +96,21 @@ class AboutDialog(QDialog):
         grid.setColumnStretch(1, 1)
         return grid
 
-    def _make_licences(self) -> QPlainTextEdit:
+    def _make_text(self) -> QPlainTextEdit:
         view = QPlainTextEdit()
         view.setReadOnly(True)
         view.setTabChangesFocus(True)
-        view.setAccessibleName("Licences")
+        view.setAccessibleName("Text of the licence")
         view.setFont(theme.font("small"))
         colors = theme.palette()
         view.setStyleSheet(
             f"QPlainTextEdit {{ background: {colors.bg0.name()}; color: {colors.text2.name()};"
             f" border: 1px solid {colors.border.name()}; border-radius: 6px; padding: 6px; }}"
         )
-        view.setPlainText("\n\n\n".join(f"{name}\n\n{text.strip()}" for name, text in read_licences()))
         return view
+
+    def _show_licence(self) -> None:
+        self.text.setPlainText(read_licence(self.licences.currentData()).strip())
 
     def _make_buttons(self) -> QHBoxLayout:
         row = QHBoxLayout()

@@ -1,26 +1,28 @@
 """The pieces a transcript is made of: each knows its height, paints itself and finds what is under a point.
 
-Here are the base, prose, rules and the user's bubbles. Pieces know nothing of scrolling or of messages.
+Here are the base, prose and rules. Pieces know nothing of scrolling or of messages.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QFontMetricsF, QPainter, QPen
+from PySide6.QtGui import QFontMetricsF, QPainter
 
 from ui import theme
 from ui.markdown import Prose, Rule
-from ui.text_layout import Style, TextLayout, cut, units
+from ui.markdown_source import prose_source
+from ui.text_layout import Style, TextLayout
+from ui.text_units import cut, units
 
 LINE_PX = 24
 GAP = 12  # between blocks
 INDENT = 24  # of one list
-QUOTE = 16  # of one quote
-BUBBLE_MAX = 560
+LINK = "link "  # the action of a control that leads to the address behind it
 RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-_PAD_X, _PAD_Y = 16, 9
+QUOTE = 16  # of one quote
 _HEADINGS = {
     1: Style("title", 600, line_px=28, size_px=20),
     2: Style("title", 600, line_px=26, size_px=17),
@@ -28,6 +30,8 @@ _HEADINGS = {
 }
 _SMALL_HEADING = Style("body", 600, line_px=LINE_PX)
 _BODY = Style("body", line_px=LINE_PX)
+_CODE = Style("code", line_px=20)
+_FORMS = {"lines": Style("body", line_px=26), "grid": _CODE, "raw": _CODE}
 _QUOTED = Style("body", color="text2", line_px=LINE_PX)
 
 
@@ -42,12 +46,23 @@ class Look:
     wants_more: bool = False  # set by a piece that is not ready: paint again soon
 
 
+class Control(NamedTuple):
+    """What can be pressed in a piece, and where; ``name`` is what assistive technology calls it."""
+
+    action: str
+    rect: QRectF
+    name: str
+
+
 class Item:
     """One piece. ``height`` is a guess until ``fit`` was called for the width that counts."""
 
     gap = GAP
     owner = ""  # the id of its message
     length = 0  # of its text that can be selected, in UTF-16 units
+    tooltip = ""  # of all of it but its controls
+    is_aside = False  # a bar at the left sets it off from the answer
+    is_left_out = False  # the model does not know it any more: it is set back
 
     def __init__(self) -> None:
         self.height = 0
@@ -91,9 +106,28 @@ class Item:
         """The address under a point, or ""."""
         return ""
 
+    def controls(self) -> list[Control]:
+        """What the keys can reach, from left to right."""
+        return []
+
     def action_at(self, point: QPointF) -> str:
-        """The name of the control under a point, or ""."""
-        return ""
+        """The action of the control under a point, or ""."""
+        return next((control.action for control in self.controls() if control.rect.contains(point)), "")
+
+    @property
+    def shown_width(self) -> int:
+        """How much of the column's right part it takes."""
+        return self._width
+
+    def set_left_out(self, is_left_out: bool) -> None:
+        """Set it back, or bring it forward again; its height stays."""
+        if is_left_out != self.is_left_out:
+            self.is_left_out = is_left_out
+            self.restyle()
+
+    def toned(self, style: Style) -> Style:
+        """``style`` as this piece is to be seen."""
+        return style._replace(color="text3") if self.is_left_out else style
 
     def is_text_at(self, point: QPointF) -> bool:
         """Whether the pointer should be a text cursor here."""
@@ -102,6 +136,10 @@ class Item:
     def text(self, start: int, end: int) -> str:
         """The selected part, as plain text."""
         return ""
+
+    def markdown(self, start: int, end: int) -> str:
+        """The selected part, as Markdown."""
+        return self.text(start, end)
 
     def _is_ready(self) -> bool:
         return True
@@ -132,10 +170,12 @@ class ProseItem(Item):
         self._plain = "".join(span.text for span in block.spans)
         self.length = units(self._plain)
         style = _HEADINGS.get(block.heading, _SMALL_HEADING) if block.heading else _BODY
-        self._style = _QUOTED if block.quote and not block.heading else style
+        style = _QUOTED if block.quote and not block.heading else style
+        self._style = _FORMS.get(block.form, style)
 
     def _indent(self, width: int) -> int:
-        return min(self.block.quote * QUOTE + self.block.level * INDENT, width // 2)
+        levels = self.block.level + (self.block.form in ("lines", "grid"))
+        return min(self.block.quote * QUOTE + levels * INDENT, width // 2)
 
     def _guess(self, width: int) -> int:
         per_line = max(8, (width - self._indent(width)) // 7)
@@ -146,7 +186,8 @@ class ProseItem(Item):
         return self._layout is not None
 
     def _lay_out(self, width: int) -> int:
-        self._layout = TextLayout.of_spans(self.block.spans, self._style, width - self._indent(width))
+        style = self.toned(self._style)
+        self._layout = TextLayout.of_spans(self.block.spans, style, width - self._indent(width))
         return self._layout.height
 
     def release(self) -> None:
@@ -155,19 +196,31 @@ class ProseItem(Item):
     def paint(self, painter: QPainter, clip: QRectF, look: Look) -> None:
         self.fit(self._width)
         assert self._layout
-        indent = self._indent(self._width)
         self._paint_bars(painter)
         if self.block.marker:
-            self._paint_marker(painter, indent)
-        self._layout.draw(painter, QPointF(indent, 0), look.selection, clip)
+            self._paint_marker(painter)
+        origin = self._origin()
+        self._layout.draw(painter, origin, look.selection, clip)
         if self.has_caret:
-            end = self._layout.end_point()
-            draw_caret(painter, min(indent + end.x(), self._width - 7), end.y(), self._style.line_px)
+            end = self._layout.end_point() + origin
+            left = end.x() - 10 if self._is_mirrored else end.x()
+            draw_caret(painter, max(-3, min(left, self._width - 7)), end.y(), self._style.line_px)
 
-    def _paint_marker(self, painter: QPainter, indent: int) -> None:
+    @property
+    def _is_mirrored(self) -> bool:
+        """Text that reads from the right is set in from the right."""
+        return self._layout is not None and self._layout.is_right_to_left
+
+    def _origin(self) -> QPointF:
+        return QPointF(0 if self._is_mirrored else self._indent(self._width), 0)
+
+    def _paint_marker(self, painter: QPainter) -> None:
         font = self._style.make_font()
         metrics = QFontMetricsF(font)
+        indent = self._indent(self._width)
         left = indent - 8 - metrics.horizontalAdvance(self.block.marker)
+        if self._is_mirrored:
+            left = self._width - indent + 8
         top = round((self._style.line_px - metrics.height()) / 2)
         painter.setFont(font)
         painter.setPen(theme.palette().text2)
@@ -178,20 +231,36 @@ class ProseItem(Item):
         painter.setBrush(theme.palette().track)
         for depth in range(min(self.block.quote, self._width // 2 // QUOTE)):
             above = self.gap if depth < self.bar_above else 0
-            painter.drawRect(QRectF(depth * QUOTE, -above, 2, self.height + above))
+            left = self._width - depth * QUOTE - 2 if self._is_mirrored else depth * QUOTE
+            painter.drawRect(QRectF(left, -above, 2, self.height + above))
 
     def hit(self, point: QPointF) -> int:
         self.fit(self._width)
         assert self._layout
-        return self._layout.hit(point - QPointF(self._indent(self._width), 0))
+        return self._layout.hit(point - self._origin())
 
     def link_at(self, point: QPointF) -> str:
-        layout = self._layout
-        return layout.link_at(point - QPointF(self._indent(self._width), 0)) if layout else ""
+        return self._layout.link_at(point - self._origin()) if self._layout else ""
+
+    def controls(self) -> list[Control]:
+        if not any(span.href for span in self.block.spans):
+            return []
+        self.fit(self._width)
+        assert self._layout
+        return [
+            Control(f"{LINK}{href}", rect.translated(self._origin()), f"Link, {text}, {href}")
+            for text, href, rect in self._layout.links()
+        ]
+
+    def action_at(self, point: QPointF) -> str:
+        return ""  # the pointer presses a link by its text, which it may also select
 
     def text(self, start: int, end: int) -> str:
         lead = f"{self.block.marker} " if self.block.marker and start == 0 else ""
         return lead + cut(self._plain, start, end)
+
+    def markdown(self, start: int, end: int) -> str:
+        return prose_source(self.block, start, end)
 
 
 def _prose_gap(block: Prose, before: Prose | None) -> int:
@@ -216,87 +285,3 @@ class RuleItem(Item):
 
     def paint(self, painter: QPainter, clip: QRectF, look: Look) -> None:
         painter.fillRect(QRectF(0, 4, self._width, 1), theme.palette().line)
-
-
-@dataclass(slots=True)
-class BubbleShape:
-    """What the pieces of one bubble share. ``width``: of the ground, 0 until the first piece is laid out."""
-
-    is_queued: bool = False
-    is_one: bool = True
-    width: int = 0
-
-
-class BubbleItem(Item):
-    """The user's words as they were typed, or a piece of them where they are many."""
-
-    def __init__(self, text: str, shape: BubbleShape, *, is_first: bool, is_last: bool) -> None:
-        super().__init__()
-        self._text, self._shape = text, shape
-        self.length = units(text)
-        self._is_first, self._is_last = is_first, is_last
-        self.gap = GAP if is_first else 0
-        self._layout: TextLayout | None = None
-
-    @property
-    def _pads(self) -> int:
-        return _PAD_Y * (self._is_first + self._is_last)
-
-    def _room(self, width: int) -> int:
-        return min(BUBBLE_MAX, width - 32) - 2 * _PAD_X
-
-    def _guess(self, width: int) -> int:
-        per_line = max(8, self._room(width) // 7)
-        return self._pads + sum(1 + len(line) // per_line for line in self._text.split("\n")) * LINE_PX
-
-    def _is_ready(self) -> bool:
-        return self._layout is not None
-
-    def _lay_out(self, width: int) -> int:
-        room = self._room(width)
-        self._layout = TextLayout.of_text(self._text, _BODY, room)
-        natural = room if not self._shape.is_one else min(room, int(self._layout.natural_width) + 1)
-        self._shape.width = natural + 2 * _PAD_X
-        return self._layout.height + self._pads
-
-    def release(self) -> None:
-        self._layout = None
-
-    def _origin(self) -> QPointF:
-        top = _PAD_Y if self._is_first else 0
-        return QPointF(self._width - self._shape.width + _PAD_X, top)
-
-    def paint(self, painter: QPainter, clip: QRectF, look: Look) -> None:
-        self.fit(self._width)
-        assert self._layout
-        colors = theme.palette()
-        left = self._width - self._shape.width
-        painter.save()
-        painter.setClipRect(QRectF(0, 0, self._width, self.height), Qt.ClipOperation.IntersectClip)
-        box = QRectF(left, 0, self._shape.width, self.height).adjusted(0.5, 0.5, -0.5, -0.5)
-        box.adjust(0, 0 if self._is_first else -24, 0, 0 if self._is_last else 24)
-        if self._shape.is_queued:
-            painter.setPen(QPen(colors.control, 1, Qt.PenStyle.DashLine))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-        else:
-            painter.setPen(QPen(colors.line, 1))
-            painter.setBrush(colors.bubble)
-        painter.drawRoundedRect(box, 12, 12)
-        painter.restore()
-        if self._shape.is_queued and self._is_first:
-            painter.setFont(theme.font("small"))
-            painter.setPen(colors.text3)
-            label = QRectF(0, 0, left - 12, LINE_PX + 2 * _PAD_Y)
-            painter.drawText(label, RIGHT, "queued")
-        self._layout.draw(painter, self._origin(), look.selection, clip)
-
-    def hit(self, point: QPointF) -> int:
-        self.fit(self._width)
-        assert self._layout
-        return self._layout.hit(point - self._origin())
-
-    def is_text_at(self, point: QPointF) -> bool:
-        return point.x() >= self._width - self._shape.width
-
-    def text(self, start: int, end: int) -> str:
-        return cut(self._text, start, end)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
@@ -30,9 +32,14 @@ class Scrim(QWidget):
 
 
 class Body(QWidget):
-    """The window's contents. ``panels_changed`` carries the lasting choice (sidebar, tuning)."""
+    """The window's contents. ``panels_changed`` carries the lasting choice (sidebar, tuning).
+
+    A page (``add_page``) takes the place of centre and Tuning while it is shown; ``page_changed`` carries its
+    key, empty for the chat.
+    """
 
     panels_changed = Signal(bool, bool)
+    page_changed = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -43,10 +50,57 @@ class Body(QWidget):
         self.status = StatusBar(self)
         self._scrim = Scrim(self)
         self._scrim.hide()
+        self._pages: dict[str, QWidget] = {}
+        self._commands: dict[str, Callable[[], None]] = {}
+        self._page = ""
         self._scrim.pressed.connect(self.close_drawers)
         self.sidebar.toggle_clicked.connect(self.toggle_sidebar)
+        self.sidebar.page_clicked.connect(self._on_page_clicked)
         self.tuning.close_clicked.connect(self.toggle_tuning)
         self.centre.top_bar.tuning_clicked.connect(self.toggle_tuning)
+
+    @property
+    def page(self) -> str:
+        """The key of the page that is shown, empty for the chat."""
+        return self._page
+
+    @property
+    def page_widget(self) -> QWidget | None:
+        """The page that is shown, None while the chat is."""
+        return self._pages.get(self._page)
+
+    def add_page(self, key: str, icon: str, title: str, page: QWidget, shortcut: str = "") -> None:
+        """Offer a page in the sidebar, below those there are."""
+        page.setParent(self)
+        page.hide()
+        self._pages[key] = page
+        self.sidebar.add_page(key, icon, title, shortcut)
+
+    def add_command(
+        self, key: str, icon: str, title: str, command: Callable[[], None], shortcut: str
+    ) -> None:
+        """Offer something that is no page in the sidebar, below those there are."""
+        self._commands[key] = command
+        self.sidebar.add_page(key, icon, title, shortcut)
+        self.sidebar.navigation.set_note(key, shortcut.replace("+", " "))
+
+    def _on_page_clicked(self, key: str) -> None:
+        if key in self._commands:
+            self.close_sidebar_drawer()
+            self._commands[key]()
+        else:
+            self.show_page(key)
+
+    def show_page(self, key: str) -> None:
+        """Show a page in place of the chat; none, or the page that is shown already, brings the chat back."""
+        key = "" if key == self._page else key
+        self.close_sidebar_drawer()
+        if key == self._page:
+            return
+        self._page = key
+        self.sidebar.set_page(key)
+        self._arrange()
+        self.page_changed.emit(key)
 
     def set_panels(self, sidebar: bool, tuning: bool) -> None:
         """Take the choice of an earlier run."""
@@ -67,6 +121,11 @@ class Body(QWidget):
         is_lasting = self._panels.toggle_tuning(self.width())
         self._arrange()
         self._tell(is_lasting)
+
+    def open_tuning(self) -> None:
+        """Show Tuning, unless it is shown."""
+        if not self._panels.arrange(self.width()).is_tuning_shown:
+            self.toggle_tuning()
 
     def close_drawers(self) -> bool:
         """Put away what lies over the text; whether something did."""
@@ -93,7 +152,11 @@ class Body(QWidget):
         self.centre.top_bar.set_margin(24 if width_class(self.width()) is WidthClass.WIDE else 16)
         self.centre.top_bar.set_tuning_open(plan.is_tuning_shown)
         self.tuning.setGeometry(self.width() - TUNING_WIDTH, 0, TUNING_WIDTH, height)
-        self.tuning.setVisible(plan.is_tuning_shown)
+        self.tuning.setVisible(plan.is_tuning_shown and not self._page)
+        self.centre.setVisible(not self._page)
+        for key, page in self._pages.items():
+            page.setGeometry(plan.left, 0, self.width() - plan.left, height)
+            page.setVisible(key == self._page)
         self._scrim.setGeometry(plan.left, 0, self.width() - plan.left, height)
         self._scrim.setVisible(plan.is_sidebar_drawer)
         if plan.is_tuning_drawer:

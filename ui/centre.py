@@ -9,6 +9,8 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 from ui import theme
 from ui.column import column
 from ui.composer import Composer
+from ui.edit_bar import EditBar
+from ui.explain import ExplainPage
 from ui.first_start import FirstStart
 from ui.notice import NoticeBar
 from ui.top_bar import TopBar
@@ -23,14 +25,18 @@ class Centre(QWidget):
         self.top_bar = TopBar()
         self.transcript = Transcript()
         self.first_start = FirstStart()
+        self.explain = ExplainPage()
         self.notice = NoticeBar()
+        self.edit_bar = EditBar()
         self.composer = Composer()
         self._stack = QStackedWidget()
         self._stack.addWidget(self.transcript)
         self._stack.addWidget(self.first_start)
+        self._stack.addWidget(self.explain)
         self._foot = QVBoxLayout()
         self._foot.setSpacing(8)
         self._foot.addWidget(self.notice)
+        self._foot.addWidget(self.edit_bar)
         self._foot.addWidget(self.composer)
         stacked = QVBoxLayout(self)
         stacked.setContentsMargins(0, 0, 0, 0)
@@ -49,14 +55,27 @@ class Centre(QWidget):
 
     def show_first_start(self, is_shown: bool) -> None:
         """Show the welcome or the transcript."""
-        self._stack.setCurrentWidget(self.first_start if is_shown else self.transcript)
+        if is_shown or not self.is_explaining:
+            self._stack.setCurrentWidget(self.first_start if is_shown else self.transcript)
         self.composer.set_placeholder("Write your first message" if is_shown else "Write a message")
         self.composer.set_enter_verb("send when ready" if is_shown else "send")
+
+    @property
+    def is_explaining(self) -> bool:
+        """Whether the page about the speed stands in the transcript's place."""
+        return self._stack.currentWidget() is self.explain
+
+    def show_explain(self, is_shown: bool) -> None:
+        """Show the page about the speed, or the transcript again."""
+        if is_shown or self.is_explaining:
+            self._stack.setCurrentWidget(self.explain if is_shown else self.transcript)
 
     def focus_region(self) -> None:
         """Give the keyboard to the transcript, or to the welcome's first button."""
         if self.is_first_start:
             self.first_start.focus_region()
+        elif self.is_explaining:
+            self.explain.focus_region()
         else:
             self.transcript.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
@@ -68,7 +87,7 @@ class Centre(QWidget):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress and self.is_first_start:
             is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and not event.modifiers()
-            if is_enter and not self.composer.text().strip():
+            if is_enter and not self.composer.content().strip():
                 return self.first_start.start()
         return super().eventFilter(watched, event)
 

@@ -1,251 +1,50 @@
-"""The list of chats: its model, its rows and renaming in place. Knows no database: it shows and emits."""
+"""The list of chats: keys, pointer and menus. Knows no database: it shows and emits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
-from PySide6.QtCore import (
-    QAbstractItemModel,
-    QAbstractListModel,
-    QEvent,
-    QModelIndex,
-    QPersistentModelIndex,
-    QPoint,
-    QPointF,
-    QRect,
-    QRectF,
-    QSize,
-    Qt,
-    Signal,
-)
-from PySide6.QtGui import (
-    QAction,
-    QContextMenuEvent,
-    QFocusEvent,
-    QFontMetricsF,
-    QKeyEvent,
-    QKeySequence,
-    QMouseEvent,
-    QPainter,
-)
-from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QFrame,
-    QLineEdit,
-    QListView,
-    QMenu,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
-    QWidget,
-)
+from PySide6.QtCore import QEvent, QModelIndex, QPoint, Qt, Signal
+from PySide6.QtGui import QAction, QContextMenuEvent, QFocusEvent, QKeyEvent, QKeySequence, QMouseEvent
+from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QMenu, QWidget
 
 from ui import theme
-from ui.label import one_line, plain_tooltip
-from ui.painting import with_alpha
-from ui.values import ChatRow
+from ui.chat_list_model import ROW_ROLE, ChatListModel
+from ui.chat_row import ChatRowDelegate, menu_target, row_area
+from ui.values import ChatRow, FolderRow
 
-Index = QModelIndex | QPersistentModelIndex
-ROW_ROLE = Qt.ItemDataRole.UserRole + 1  # the ChatRow, or None for a heading
-ROW_WIDTH, ROW_HEIGHT, HEADING_HEIGHT = 216, 48, 32
-MAX_TITLE = 200  # characters; what a person can still read in a row
-
-
-class ChatListModel(QAbstractListModel):
-    """Chats under their headings. ``renamed`` carries (chat id, new title)."""
-
-    renamed = Signal(str, str)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._entries: list[ChatRow | str] = []
-        self.current_id: str | None = None
-
-    def set_rows(self, rows: Sequence[ChatRow], current_id: str | None) -> None:
-        """Show these chats. Where only texts changed, no row is rebuilt, so that focus and scrolling stay."""
-        self.current_id = current_id
-        entries: list[ChatRow | str] = []
-        group = None
-        for row in rows:
-            if row.group != group:
-                group = row.group
-                entries.append(group)
-            entries.append(row)
-        if [_key(entry) for entry in entries] == [_key(entry) for entry in self._entries]:
-            self._entries = entries
-            if entries:
-                self.dataChanged.emit(self.index(0), self.index(len(entries) - 1))
-            return
-        self.beginResetModel()
-        self._entries = entries
-        self.endResetModel()
-
-    def chat_ids(self) -> list[str]:
-        """The chats from top to bottom."""
-        return [entry.chat_id for entry in self._entries if isinstance(entry, ChatRow)]
-
-    def index_of(self, chat_id: str | None) -> QModelIndex:
-        """The row of a chat; an invalid index where it is not listed."""
-        for place, entry in enumerate(self._entries):
-            if isinstance(entry, ChatRow) and entry.chat_id == chat_id:
-                return self.index(place)
-        return QModelIndex()
-
-    def rename(self, index: QModelIndex, text: str) -> None:
-        """Take a new title, its white space made single; an empty one or the old one changes nothing."""
-        entry = self._entries[index.row()] if index.isValid() else None
-        title = " ".join(text.split())[:MAX_TITLE]
-        if not isinstance(entry, ChatRow) or title in ("", entry.title):
-            return
-        self._entries[index.row()] = replace(entry, title=title)
-        self.dataChanged.emit(index, index)
-        self.renamed.emit(entry.chat_id, title)
-
-    def rowCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(self._entries)
-
-    def flags(self, index: Index) -> Qt.ItemFlag:
-        if not index.isValid() or not isinstance(self._entries[index.row()], ChatRow):
-            return Qt.ItemFlag.NoItemFlags
-        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if not index.isValid():
-            return None
-        entry = self._entries[index.row()]
-        if not isinstance(entry, ChatRow):
-            return entry if role == Qt.ItemDataRole.DisplayRole else None
-        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):
-            return entry.title
-        if role == Qt.ItemDataRole.AccessibleTextRole:
-            writing = "an answer is being written" if entry.is_writing else ""
-            parts = (entry.title, entry.detail.replace(" · ", ", "), writing)
-            return ", ".join(part for part in parts if part)
-        if role == Qt.ItemDataRole.ToolTipRole:
-            writing = "\nAn answer is being written" if entry.is_writing else ""
-            return plain_tooltip(one_line(entry.title) + writing).replace("\n", "<br>")
-        return entry if role == ROW_ROLE else None
-
-
-def _key(entry: ChatRow | str) -> tuple[str, str]:
-    return ("chat", entry.chat_id) if isinstance(entry, ChatRow) else ("heading", entry)
-
-
-class ChatRowDelegate(QStyledItemDelegate):
-    """Paints headings and rows, and edits a title where it stands."""
-
-    def __init__(self, view: ChatList) -> None:
-        super().__init__(view)
-        self._view = view
-
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        row = index.data(ROW_ROLE)
-        area = _row_area(option.rect)
-        if row is None:
-            self._paint_heading(painter, area, index.data())
-        else:
-            self._paint_row(painter, area, row, option.state)
-        painter.restore()
-
-    def _paint_heading(self, painter: QPainter, area: QRect, text: str) -> None:
-        painter.setFont(theme.font("small", 600))
-        painter.setPen(theme.palette().text3)
-        flags = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignBottom
-        painter.drawText(area.adjusted(12, 0, -12, -6), int(flags), text)
-
-    def _paint_row(self, painter: QPainter, area: QRect, row: ChatRow, state: QStyle.StateFlag) -> None:
-        colors = theme.palette()
-        model = self._view.chats
-        is_open = row.chat_id == model.current_id
-        is_hovered = bool(state & QStyle.StateFlag.State_MouseOver)
-        body = QRectF(area.adjusted(0, 1, 0, -1))
-        if is_open or is_hovered:
-            ground = colors.bg3 if is_open else colors.bg2 if theme.is_dark() else colors.bg3
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(ground)
-            painter.drawRoundedRect(body, 8, 8)
-        if is_open:
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(colors.accent)
-            painter.drawRoundedRect(QRectF(body.left(), body.center().y() - 10, 3, 20), 1.5, 1.5)
-        if bool(state & QStyle.StateFlag.State_HasFocus) and self._view.has_keyboard_focus:
-            theme.draw_focus_ring(painter, body, 8)
-        has_menu = is_open or is_hovered
-        self._paint_texts(painter, area, row, has_menu=has_menu)
-        if has_menu:
-            theme.draw_icon(painter, _menu_icon(area), "ellipsis", colors.text2)
-        if row.is_writing:
-            _paint_dot(painter, QPointF(area.right() - 16.5, area.top() + 33))
-
-    def _paint_texts(self, painter: QPainter, area: QRect, row: ChatRow, *, has_menu: bool) -> None:
-        colors = theme.palette()
-        lines = (
-            (row.title, theme.font("ui", 600), colors.text1, 5, 20, 40 if has_menu else 12),
-            (row.detail, theme.font("small"), colors.text3, 25, 16, 36 if row.is_writing else 12),
-        )
-        for text, font, color, top, height, right in lines:
-            box = QRectF(area.left() + 12, area.top() + top, area.width() - 12 - right, height)
-            elided = QFontMetricsF(font).elidedText(one_line(text), Qt.TextElideMode.ElideRight, box.width())
-            painter.setFont(font)
-            painter.setPen(color)
-            painter.drawText(box, int(Qt.AlignmentFlag.AlignVCenter), elided)
-
-    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        if index.data(ROW_ROLE) is not None:
-            return QSize(ROW_WIDTH, ROW_HEIGHT)
-        return QSize(ROW_WIDTH, HEADING_HEIGHT if index.row() else HEADING_HEIGHT - 4)
-
-    def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
-        editor = QLineEdit(parent)
-        editor.setObjectName("rename")
-        editor.setAccessibleName("Chat title")
-        editor.setMaxLength(MAX_TITLE)
-        editor.setFont(theme.font("ui", 600))
-        editor.setFrame(False)
-        colors = theme.palette()
-        editor.setStyleSheet(
-            f"QLineEdit {{ background: {colors.bg0.name()}; color: {colors.text1.name()}; padding: 0 6px;"
-            f" border: 2px solid {colors.accent.name()}; border-radius: 6px; }}"
-        )
-        return editor
-
-    def setModelData(self, editor: QWidget, model: QAbstractItemModel, index: Index) -> None:
-        if isinstance(editor, QLineEdit):
-            self._view.chats.rename(self._view.chats.index(index.row()), editor.text())
-
-    def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, index: Index) -> None:
-        editor.setGeometry(_row_area(option.rect).adjusted(3, 8, -3, -8))
-
-    def editorEvent(
-        self, event: QEvent, model: QAbstractItemModel, option: QStyleOptionViewItem, index: Index
-    ) -> bool:
-        if isinstance(event, QMouseEvent) and event.type() == QEvent.Type.MouseButtonRelease:
-            area = _row_area(option.rect)
-            if index.data(ROW_ROLE) is not None and _menu_target(area).contains(event.position().toPoint()):
-                self._view.show_menu(self._view.chats.index(index.row()), event.globalPosition().toPoint())
-                return True
-        return super().editorEvent(event, model, option, index)
+NEW_FOLDER = "New folder"
 
 
 class ChatList(QListView):
-    """The chats with the keyboard: Up, Down, Enter opens, F2 renames, Del asks for deletion.
+    """Chats and folders with the keyboard: Up, Down, Enter opens, F2 renames, Del asks for deletion.
 
-    Signals carry chat ids; ``chat_renamed`` the new title too.
+    Signals carry ids of chats and folders as named; ``chat_moved`` a chat and a folder or "",
+    ``folder_added`` a name and a chat to put there, ``export_requested`` a chat and "md" or "json".
     """
 
     chat_selected = Signal(str)
     chat_renamed = Signal(str, str)
     chat_delete_requested = Signal(str)
+    pin_requested = Signal(str)
+    chat_moved = Signal(str, str)
+    export_requested = Signal(str, str)
+    folder_added = Signal(str, str)
+    folder_renamed = Signal(str, str)
+    folder_toggled = Signal(str)
+    folder_delete_requested = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.chats = ChatListModel(self)
         self.has_keyboard_focus = False
+        self._rows: Sequence[ChatRow] = ()
+        self._folders: Sequence[FolderRow] = ()
         self._waiting: tuple[Sequence[ChatRow], str | None] | None = None
+        self._may_move = False  # the user asked for what moves a row
+        self._names_folder = False  # the next new folder gets its name
         self.setModel(self.chats)
         self.setItemDelegate(ChatRowDelegate(self))
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -256,20 +55,37 @@ class ChatList(QListView):
         self.setAccessibleName("Chats")
         self.viewport().setAutoFillBackground(False)
         self.chats.renamed.connect(self.chat_renamed)
+        self.chats.folder_renamed.connect(self.folder_renamed)
         theme.notifier().changed.connect(self.viewport().update)
 
     def set_rows(self, rows: Sequence[ChatRow], current_id: str | None) -> None:
         """Show these chats. No row moves under the pointer: a new order of the same chats waits for that."""
-        same = sorted(self.chats.chat_ids()) == sorted(row.chat_id for row in rows)
-        if same and self.underMouse() and self.chats.chat_ids() != [row.chat_id for row in rows]:
+        before = {row.chat_id: row for row in self._rows}
+        same = sorted(before) == sorted(row.chat_id for row in rows)
+        places = {chat_id: place for place, chat_id in enumerate(before)}
+        is_moved = same and any(
+            places[row.chat_id] != place or _place(row) != _place(before[row.chat_id])
+            for place, row in enumerate(rows)
+        )
+        if is_moved and self.underMouse() and not self._may_move:
             self._waiting = (rows, current_id)
-            places = {chat_id: place for place, chat_id in enumerate(self.chats.chat_ids())}
-            groups = [self.chats.data(self.chats.index_of(i), ROW_ROLE).group for i in places]
             kept = sorted(rows, key=lambda row: places[row.chat_id])
-            rows = [replace(row, group=group) for row, group in zip(kept, groups, strict=True)]
+            rows = [_at_place_of(row, before[row.chat_id]) for row in kept]
         else:
-            self._waiting = None
+            self._waiting, self._may_move = None, False
         self._show(rows, current_id)
+
+    def set_folders(self, folders: Sequence[FolderRow]) -> None:
+        """Show these folders; one that the user has just made is given its name."""
+        before = {folder.folder_id for folder in self._folders}
+        self._folders = tuple(folders)
+        self._show(self._rows, self.chats.current_id)
+        new = [folder.folder_id for folder in folders if folder.folder_id not in before]
+        if self._names_folder and new:
+            self._names_folder = False
+            index = self.chats.index_of_folder(new[0])
+            self.setCurrentIndex(index)
+            self.rename(index)
 
     def put_in_order(self) -> None:
         """Take on the order that waited for the pointer to leave."""
@@ -279,56 +95,113 @@ class ChatList(QListView):
             self._show(rows, current_id)
 
     def _show(self, rows: Sequence[ChatRow], current_id: str | None) -> None:
-        focused = self._current_id()
-        self.chats.set_rows(rows, current_id)
+        self._rows = tuple(rows)
+        focused, folder = self._current_id(), self._current_folder()
+        self.chats.set_rows(rows, current_id, self._folders)
         if focused is not None and self._current_id() != focused:
             self.setCurrentIndex(self.chats.index_of(focused))
+        elif folder is not None and self._current_folder() is None:
+            self.setCurrentIndex(self.chats.index_of_folder(folder.folder_id))
 
     def show_menu(self, index: QModelIndex, position: QPoint) -> None:
-        """The row's menu: Rename and Delete."""
+        """The menu of a chat or a folder."""
         self.setCurrentIndex(index)
+        row = index.data(ROW_ROLE)
         menu = QMenu(self)
-        rename = QAction("Rename", menu)
-        rename.setShortcut(QKeySequence(Qt.Key.Key_F2))
-        rename.triggered.connect(lambda: self.rename(index))
-        delete = QAction("Delete", menu)
-        delete.setShortcut(QKeySequence(Qt.Key.Key_Delete))
-        delete.triggered.connect(self._request_delete)
-        menu.addActions([rename, delete])
+        if isinstance(row, ChatRow):
+            self._fill_chat_menu(menu, index, row)
+        elif isinstance(row, FolderRow):
+            self._fill_folder_menu(menu, index, row)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.popup(position)
 
+    def _fill_chat_menu(self, menu: QMenu, index: QModelIndex, row: ChatRow) -> None:
+        chat_id = row.chat_id
+        _add(menu, "Unpin" if row.is_pinned else "Pin", lambda: self._pin(chat_id), "Ctrl+P")
+        _add(menu, "Rename", lambda: self.rename(index), "F2")
+        folders = menu.addMenu("Move to folder")
+        for folder in self._folders:
+            name = folder.name.replace("&", "&&")
+            move = _add(folders, name, partial(self._move, chat_id, folder.folder_id))
+            move.setCheckable(True)
+            move.setChecked(folder.folder_id == row.folder_id)
+        if self._folders:
+            folders.addSeparator()
+        _add(folders, "New folder…", lambda: self.new_folder(chat_id))
+        if row.folder_id:
+            _add(folders, "No folder", lambda: self._move(chat_id, ""))
+        export = menu.addMenu("Export")
+        _add(export, "As Markdown…", lambda: self.export_requested.emit(chat_id, "md"))
+        _add(export, "As JSON…", lambda: self.export_requested.emit(chat_id, "json"))
+        menu.addSeparator()
+        _add(menu, "Delete", self._request_delete, "Del")
+
+    def _fill_folder_menu(self, menu: QMenu, index: QModelIndex, row: FolderRow) -> None:
+        _add(menu, "Close" if row.is_open else "Open", lambda: self.folder_toggled.emit(row.folder_id))
+        _add(menu, "Rename", lambda: self.rename(index), "F2")
+        _add(menu, "New folder…", lambda: self.new_folder(""))
+        menu.addSeparator()
+        _add(menu, "Delete folder", self._request_delete, "Del")
+
+    def new_folder(self, chat_id: str) -> None:
+        """Ask for a new folder, for a chat or empty; its name is typed where it stands."""
+        self._names_folder = self._may_move = True
+        self.folder_added.emit(NEW_FOLDER, chat_id)
+
+    def _pin(self, chat_id: str) -> None:
+        self._may_move = True
+        self.pin_requested.emit(chat_id)
+
+    def _move(self, chat_id: str, folder_id: str) -> None:
+        self._may_move = True
+        self.chat_moved.emit(chat_id, folder_id)
+
     def rename(self, index: QModelIndex) -> None:
-        """Edit the title where it stands; Enter keeps it, Esc drops it."""
+        """Edit the name where it stands; Enter keeps it, Esc drops it."""
         if index.isValid():
             self.scrollTo(index)
             self.edit(index)
+
+    def focused_chat(self) -> str:
+        """The chat under the keyboard, "" where the keyboard is elsewhere."""
+        return (self._current_id() or "") if self.hasFocus() else ""
 
     def _current_id(self) -> str | None:
         row = self.currentIndex().data(ROW_ROLE)
         return row.chat_id if isinstance(row, ChatRow) else None
 
+    def _current_folder(self) -> FolderRow | None:
+        row = self.currentIndex().data(ROW_ROLE)
+        return row if isinstance(row, FolderRow) else None
+
     def _request_delete(self) -> None:
-        chat_id = self._current_id()
+        chat_id, folder = self._current_id(), self._current_folder()
         if chat_id is not None:
             self.chat_delete_requested.emit(chat_id)
+        elif folder is not None:
+            self.folder_delete_requested.emit(folder.folder_id)
 
     def _open_current(self) -> None:
-        chat_id = self._current_id()
+        chat_id, folder = self._current_id(), self._current_folder()
         if chat_id is not None:
             self.chat_selected.emit(chat_id)
+        elif folder is not None:
+            self.folder_toggled.emit(folder.folder_id)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         self.has_keyboard_focus = True
         if self.state() == QAbstractItemView.State.EditingState:
             return  # the Enter that ends a rename reaches the list too, and must not open the chat
-        key = event.key()
+        key, folder = event.key(), self._current_folder()
         if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self._open_current()
         elif key == Qt.Key.Key_F2:
             self.rename(self.currentIndex())
         elif key == Qt.Key.Key_Delete:
             self._request_delete()
+        elif folder is not None and key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
+            if folder.is_open == (key == Qt.Key.Key_Left):
+                self.folder_toggled.emit(folder.folder_id)
         elif event.text() and event.text().isprintable() and not event.text().isspace():
             event.ignore()  # letters belong to the composer, not to Qt's search by typing
         else:
@@ -348,7 +221,7 @@ class ChatList(QListView):
             self._open_current()
 
     def _is_menu(self, index: QModelIndex, event: QMouseEvent) -> bool:
-        return _menu_target(_row_area(self.visualRect(index))).contains(event.position().toPoint())
+        return menu_target(row_area(self.visualRect(index))).contains(event.position().toPoint())
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         by_key = event.reason() == QContextMenuEvent.Reason.Keyboard
@@ -369,22 +242,18 @@ class ChatList(QListView):
         self.put_in_order()
 
 
-def _row_area(rect: QRect) -> QRect:
-    return QRect(rect.left(), rect.top(), ROW_WIDTH, rect.height())
+def _place(row: ChatRow) -> tuple[str, str, bool]:
+    """What decides where a row stands, but for its order."""
+    return row.group, row.folder_id, row.is_pinned
 
 
-def _menu_icon(area: QRect) -> QRectF:
-    return QRectF(area.right() - 25, area.top() + 7, 16, 16)
+def _at_place_of(row: ChatRow, before: ChatRow) -> ChatRow:
+    return replace(row, group=before.group, folder_id=before.folder_id, is_pinned=before.is_pinned)
 
 
-def _menu_target(area: QRect) -> QRect:
-    return QRect(area.right() - 33, area.top() + 1, 32, 28)
-
-
-def _paint_dot(painter: QPainter, center: QPointF) -> None:
-    colors = theme.palette()
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(with_alpha(colors.accent, 0.28))
-    painter.drawEllipse(center, 6.0, 6.0)
-    painter.setBrush(colors.accent)
-    painter.drawEllipse(center, 3.0, 3.0)
+def _add(menu: QMenu, text: str, slot: Callable[[], object], keys: str = "") -> QAction:
+    action = menu.addAction(text)
+    if keys:
+        action.setShortcut(QKeySequence(keys))
+    action.triggered.connect(lambda _=False: slot())
+    return action

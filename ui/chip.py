@@ -9,7 +9,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from ui import theme
+from ui import numbers, theme
 from ui.controls import ThemedButton
 from ui.label import key_text, plain_tooltip
 from ui.painting import Run, centred_baseline, draw_runs, rounded, runs_width, with_alpha
@@ -18,11 +18,13 @@ from ui.values import ChipView, ModelState
 _HEIGHT = 32
 _LEFT = 30.0  # of the words, after the dot
 _RIGHT = 38.0  # for the arrow
+_SHORT_S = 5.0  # a shorter wait is not worth a figure
 _PROGRESS = {ModelState.LOADING: "Loading", ModelState.DOWNLOADING: "Downloading"}
 _WORDS = {
     ModelState.READY: "Ready",
     ModelState.GENERATING: "Generating",
     ModelState.FAILED: "Could not load",
+    ModelState.UNLOADED: "Loads with the next message",
 }
 
 
@@ -66,11 +68,12 @@ class ModelChip(ThemedButton):
 
     @property
     def state_words(self) -> str:
-        """The state in words, with its percentage."""
-        verb = _PROGRESS.get(self._view.state)
+        """The state in words, with its percentage, and how long a long load still takes."""
+        verb, left_s = _PROGRESS.get(self._view.state), self._view.seconds_left
         if verb is None:
             return _WORDS.get(self._view.state) or key_text("Ctrl+M").replace("+", " ")
-        return verb if self._view.percent is None else f"{verb} {self._view.percent}%"
+        left = "" if left_s is None or left_s <= _SHORT_S else f" · {numbers.time_left(left_s)}"
+        return verb if self._view.percent is None else f"{verb} {self._view.percent}%{left}"
 
     def _describe(self) -> None:
         if self._view.state is ModelState.NO_MODEL:
@@ -115,6 +118,7 @@ class ModelChip(ThemedButton):
             ModelState.GENERATING: colors.accent,
             ModelState.FAILED: colors.bad,
             ModelState.NO_MODEL: colors.text3,
+            ModelState.UNLOADED: colors.text3,
         }.get(self._view.state, colors.text2)
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen
 
 from ui import theme
-from ui.blocks import GAP, INDENT, RIGHT, Item, Look, draw_caret
+from ui.blocks import GAP, INDENT, RIGHT, Control, Item, Look, draw_caret
 from ui.highlight import Highlighter, language_title
 from ui.markdown import Code, visible
 from ui.sideways import BAR_PX, Sideways
-from ui.text_layout import Mark, Style, TextLayout, cut, units
+from ui.text_layout import Mark, Style, TextLayout
+from ui.text_units import cut, units
 
 COPY = "copy-code"
 BAR = "sideways"
@@ -19,6 +22,7 @@ _LINE_PX = 20
 _HEADER_PX = 33
 _PAD_X, _PAD_TOP, _PAD_BOTTOM = 16, 9, 12  # the bar of a wide block fits below its lines
 _COPY_PX = 82
+_TICKS = re.compile("`+")
 _STYLE = Style("code", line_px=_LINE_PX, wraps=False)
 
 
@@ -92,7 +96,7 @@ class CodeItem(Item):
         return self._layout is not None
 
     def _lay_out(self, width: int) -> int:
-        self._layout = TextLayout.of_code(self._plain, self._marks(), _STYLE)
+        self._layout = TextLayout.of_code(self._plain, self._marks(), self.toned(_STYLE))
         sideways = self.sideways
         sideways.view = width - self._left(width) - 2 * _PAD_X
         sideways.content = max(sideways.content, int(self._layout.natural_width) + 1)
@@ -101,6 +105,9 @@ class CodeItem(Item):
 
     def _marks(self) -> list[Mark]:
         if not self.source.is_closed:
+            return []
+        if self.is_left_out:
+            self._is_colored = True
             return []
         found = self.source.marks(self._index)
         self._is_colored = found is not None
@@ -178,12 +185,12 @@ class CodeItem(Item):
         icon = QRectF(rect.right() - 10 - width - 22, rect.center().y() - 7, 14, 14)
         theme.draw_icon(painter, icon, "check" if is_done else "copy", color)
 
+    def controls(self) -> list[Control]:
+        return [Control(COPY, self._copy_rect(), "Copy code")] if self.block.is_first else []
+
     def action_at(self, point: QPointF) -> str:
-        if self.block.is_first and self._copy_rect().contains(point):
-            return COPY
-        if self._has_end and self.sideways.most and point.y() >= self.height - BAR_PX - 6:
-            return BAR
-        return ""
+        is_bar = self._has_end and self.sideways.most and point.y() >= self.height - BAR_PX - 6
+        return super().action_at(point) or (BAR if is_bar else "")
 
     def is_text_at(self, point: QPointF) -> bool:
         return point.y() >= self._top and not self.action_at(point)
@@ -195,6 +202,14 @@ class CodeItem(Item):
 
     def text(self, start: int, end: int) -> str:
         return cut(self._plain, start, end)
+
+    def markdown(self, start: int, end: int) -> str:
+        """With its fences where all of the piece is taken, and then exact."""
+        if (start, end) != (0, self.length):
+            return self.text(start, end)
+        fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(self.source.text())), default=0))
+        opening = f"{fence}{self.block.language}\n" if self.block.is_first else ""
+        return opening + self.block.text + (f"\n{fence}" if self.block.is_last else "")
 
 
 def _fold(line: str) -> str:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF, QSize
-from PySide6.QtGui import QPainter
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ui import numbers, theme
 from ui.gauge import Gauge
-from ui.painting import Run, draw_meter, draw_runs, draw_runs_right
+from ui.painting import Run, draw_runs, draw_runs_right, mixed, rounded
 from ui.values import ContextView
+
+_BAR_TOP, _BAR, _GAP = 20.0, 5.0, 1.0
+_TOOLTIP = "Tokens that the model holds in memory now (KV cache)"
+_SHADES = (1.0, 0.72, 0.55, 0.42)  # of the accent colour, one each answer
+_KEPT = 0.26  # of what chats left there that are not being answered
 
 
 class ContextBar(Gauge):
-    """Tokens in the cache of the context that is loaded; a dash while nothing is loaded."""
+    """Tokens in the cache of the context that is loaded, one shade for each answer that is being written and
+    a pale one for what other chats left to be reused; a dash while nothing is loaded.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Context in use", parent)
         self.setFixedHeight(28)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setToolTip("Tokens that the model holds in memory now (KV cache)")
+        self.setToolTip(_TOOLTIP)
         self._view = ContextView()
 
     def set_view(self, view: ContextView) -> None:
@@ -33,17 +40,51 @@ class ContextBar(Gauge):
         """The values as they are shown."""
         if self._view.context <= 0:
             return numbers.UNKNOWN
-        return f"{numbers.count(self._view.used_tokens)} of {numbers.count(self._view.context)} tokens"
+        used, chats = numbers.count(self._view.used_tokens), len(self._view.answers)
+        together = f" · {chats} chats" if chats > 1 else ""
+        return f"{used} of {numbers.count(self._view.context)} tokens{together}"
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Tokens of each answer, oldest first, then those that are kept; together what is used. Answers with
+        the same beginning share its pages: it is the first one's.
+        """
+        left, parts = self._view.used_tokens, []
+        for tokens in self._view.answers:
+            parts.append(min(tokens, left))
+            left -= parts[-1]
+        return (*parts, left)
 
     def sentence(self) -> str:
-        return "No model loaded" if self._view.context <= 0 else self.words
+        if self._view.context <= 0:
+            return "No model loaded"
+        *answers, kept = self.parts
+        each = ", ".join(numbers.count(tokens) for tokens in answers)
+        told = f": {each}, and {numbers.count(kept)} kept of other chats" if len(answers) > 1 else ""
+        return f"{self.words}{told}"
 
     def paint(self, painter: QPainter) -> None:
         colors, view = theme.palette(), self._view
         draw_runs(painter, 0, 13, [Run("Context in use", theme.font("micro"), colors.text2)])
         draw_runs_right(painter, self.span, 13, [Run(self.words, theme.font("micro", 600), colors.text2)])
-        share = view.used_tokens / view.context if view.context > 0 else 0.0
-        draw_meter(painter, QRectF(0, 20, self.span, 5), share, colors.accent, colors.track)
+        painter.save()
+        painter.setClipPath(rounded(QRectF(0, _BAR_TOP, self.span, _BAR), _BAR / 2))
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.fillRect(QRectF(0, _BAR_TOP, self.span, _BAR), colors.track)
+        left = 0.0
+        for tokens, color in zip(self.parts, self._colors(), strict=True) if view.context > 0 else ():
+            width = min(tokens / view.context, 1.0) * self.span
+            painter.fillRect(QRectF(left, _BAR_TOP, max(width - _GAP, 0.0), _BAR), color)
+            left += width
+        painter.restore()
+
+    def _colors(self) -> list[QColor]:
+        """Of the parts, in their order."""
+        colors = theme.palette()
+        num_answers = len(self._view.answers)
+        shares = [_SHADES[index % len(_SHADES)] for index in range(num_answers)]
+        shares.append(_KEPT if num_answers else 1.0)
+        return [mixed(colors.accent, colors.track, share) for share in shares]
 
     def sizeHint(self) -> QSize:
         return QSize(328 + 2 * self.SIDE, 28)

@@ -19,6 +19,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractSlider, QSizePolicy, QWidget
 
 from ui import numbers, theme
+from ui.fit import FIT_WORDS
 from ui.gauge import is_keyboard_focus
 from ui.painting import Run, draw_runs, draw_runs_right, rounded
 from ui.values import TuningView
@@ -33,7 +34,7 @@ _TYPING_MS = 1000  # digits typed within this time make one number
 class ContextSlider(QAbstractSlider):
     """Its value is the index of a stop; ``context_chosen`` carries tokens, for the user's choices only.
 
-    Ring: the loaded context. Tick with a name: the trained limit. Amber zone: tight; red zone: does not fit.
+    Ring: the loaded context. Tick with a name: the trained limit. Amber zone: tight or spills; red: no fit.
     Keys: arrows, Home, End, Page Up and Down, or a typed number (8192, 8k).
     """
 
@@ -71,31 +72,53 @@ class ContextSlider(QAbstractSlider):
 
     @property
     def fit(self) -> str:
-        """Whether the chosen context fits: fits, tight or no."""
+        """Whether the chosen context fits: fits, tight, spills or no."""
         view = self._view
         if view is None:
             return "fits"
-        if view.no_fit_from is not None and self.context >= view.no_fit_from:
-            return "no"
-        return "tight" if view.tight_from is not None and self.context >= view.tight_from else "fits"
+        ends = (("no", view.no_fit_from), ("spills", view.spills_from), ("tight", view.tight_from))
+        return next((fit for fit, end in ends if end is not None and self.context >= end), "fits")
 
     def set_view(self, view: TuningView) -> None:
         """Show ``view``; emits nothing. While the knob is dragged, it stays under the pointer."""
+        chosen = self.context if self.isSliderDown() and self.stops else view.chosen_context
         self._is_showing = True
         self._view = view
         self.setRange(0, max(0, len(view.context_stops) - 1))
-        if not self.isSliderDown() and view.context_stops:
-            self.setValue(self._nearest_index(view.chosen_context))
+        if view.context_stops:
+            self.setValue(self._nearest_index(chosen))
         self._is_showing = False
         self._describe()
         self.update()
+
+    def choose_larger(self, least: int = 0) -> bool:
+        """Go to the next context above the loaded one that fits, and holds ``least`` tokens, as a user would;
+        False where there is none.
+        """
+        view = self._view
+        if view is None:
+            return False
+        limit = min(self._ends(), default=math.inf)
+        larger = (
+            i for i, stop in enumerate(self.stops) if max(view.loaded_context, least - 1) < stop < limit
+        )
+        index = next(larger, None)
+        if index is not None:
+            self.setValue(index)
+        return index is not None
+
+    def _ends(self) -> list[int]:
+        """The contexts from which on something is not as it should be."""
+        view = self._view
+        ends = (view.tight_from, view.spills_from, view.no_fit_from) if view is not None else ()
+        return [end for end in ends if end is not None]
 
     def _nearest_index(self, tokens: int) -> int:
         wanted = math.log2(max(tokens, 1))
         return min(range(len(self.stops)), key=lambda i: abs(math.log2(self.stops[i]) - wanted))
 
     def _describe(self) -> None:
-        words = {"fits": "fits", "tight": "fits tightly", "no": "does not fit"}[self.fit]
+        words = FIT_WORDS[self.fit]
         self.setAccessibleDescription(f"{numbers.count(self.context)} tokens, {words}")
 
     def _on_value_changed(self) -> None:
@@ -144,7 +167,7 @@ class ContextSlider(QAbstractSlider):
         draw_runs(painter, _SIDE, 13, [Run("Context length", theme.font("small", 500), colors.text2)])
         if self._view is None or not self.stops:
             return
-        ink = {"tight": colors.warn, "no": colors.bad}.get(self.fit, colors.text1)
+        ink = {"fits": colors.text1, "no": colors.bad}.get(self.fit, colors.warn)
         runs = [Run(f"{numbers.context(self.context)} tokens", theme.font("small", 600), ink)]
         if self._view.loaded_context and self._view.loaded_context != self.context:
             loaded = f"   loaded {numbers.context(self._view.loaded_context)}"
@@ -157,7 +180,7 @@ class ContextSlider(QAbstractSlider):
         top = _GROOVE_Y - _GROOVE / 2
         view = self._view
         assert view is not None  # there are stops
-        tight, no_fit = self._zone_start(view.tight_from), self._zone_start(view.no_fit_from)
+        tight, no_fit = self._zone_start(min(self._ends(), default=None)), self._zone_start(view.no_fit_from)
         parts: list[tuple[float, float, QColor]] = [
             (left, right, colors.track),
             (left, self._x(self.context), colors.accent),

@@ -105,6 +105,12 @@ class Button(ThemedButton):
             self.updateGeometry()
             self.update()
 
+    def set_role(self, role: str) -> None:
+        """Look like another role."""
+        if role != self._role:
+            self._role = role
+            self.update()
+
     def set_progress(self, progress: float | None) -> None:
         """Fill the ground up to ``progress``, or show a plain button for None."""
         self._progress = progress

@@ -1,24 +1,24 @@
-"""The speed dial: the measured speed of decoding on a half circle. Knows no model and predicts nothing."""
+"""The speed dial: the measured speed on a half circle, beside what was predicted. Predicts nothing."""
 
 from __future__ import annotations
 
 import math
 
 from PySide6.QtCore import QLineF, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QFont, QFontMetricsF, QPainter, QPen, QPixmap
+from PySide6.QtGui import QFont, QFontMetricsF, QPainter, QPainterPath, QPen, QPixmap, QPolygonF
 from PySide6.QtWidgets import QWidget
 
 from ui import numbers, theme
 from ui.gauge import Gauge
-from ui.painting import Run, draw_runs, with_alpha
+from ui.legend import reading_words
+from ui.painting import Run, draw_runs, hatch, with_alpha
 from ui.values import SpeedView
-
-READING_TPS = (4.0, 8.0)  # about how fast people read
 
 _START_DEG = 193.0  # counter-clockwise from three o'clock, where 0 stands
 _SPAN_DEG = 206.0
 _SMALLEST_SCALE = 10.0  # the reading wedge must fit
 _UNMEASURED_SCALE = 60.0
+_FAR_LIMIT = 2.5  # times what is predicted: a limit beyond that is no use on the scale
 _SETTLE_STEPS = 16  # the first steps of an answer are slower than the rest: no scale is chosen by them
 _DIGIT_TICKS = 3  # of 100 ms: digits change at most 4 times a second
 _FACE = QSize(199, 124)
@@ -41,10 +41,12 @@ def nice_scale(value: float) -> float:
 
 
 class Dial(Gauge):
-    """The dial. States: waiting (dash), live (accent arc), last value (grey arc).
+    """The dial. States: waiting (dash), live (accent arc), slower than predicted (amber), last value (grey).
 
-    The scale changes at most once while an answer is written, when its first steps are over; a speed beyond
-    it fills the ring and is still written in full. Digits change at most four times a second.
+    A triangle marks what is predicted, a line the bandwidth limit; what lies beyond that is hatched. The
+    scale holds still while an answer is written, once it has been chosen: by what is predicted, or by the
+    first steps where nothing is. A speed beyond it fills the ring and is still written in full. Digits change
+    at most four times a second.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -71,14 +73,14 @@ class Dial(Gauge):
         return self._digits
 
     def set_view(self, view: SpeedView) -> None:
-        """Show ``view`` with the next tick of the clock; a change of state at once."""
+        """Show ``view`` with the next tick of the clock; a change of state and another answer at once."""
         is_same_state = view.is_live == self._view.is_live and (self._speed is None) == (_speed(view) is None)
         self._view = view
         if view.is_new_answer:
             self._num_steps, self._is_settled = 0, False
         self._num_steps += len(view.step_ms)
         self._fit_scale()
-        if is_same_state:
+        if is_same_state and not view.is_new_answer:
             self.mark_changed()
         else:
             self._show_digits()
@@ -89,17 +91,27 @@ class Dial(Gauge):
         return _speed(self._view)
 
     def _fit_scale(self) -> None:
-        speed = self._speed
-        is_warming_up = bool(self._view.step_ms) and self._num_steps < _SETTLE_STEPS
-        if speed is None or (self._view.is_live and (self._is_settled or is_warming_up)):
+        wanted = self._widest()
+        has_prediction = _finite(self._view.predicted_tps) is not None
+        is_warming_up = bool(self._view.step_ms) and self._num_steps < _SETTLE_STEPS and not has_prediction
+        if wanted is None or (self._view.is_live and (self._is_settled or is_warming_up)):
             return
         self._is_settled = True
-        if not self._has_scale or speed > self._scale * 0.95 or speed < self._scale * 0.2:
-            scale = nice_scale(speed)
+        if not self._has_scale or wanted > self._scale * 0.95 or wanted < self._scale * 0.2:
+            scale = nice_scale(wanted)
             if scale != self._scale:
                 self._scale = scale
                 self.forget_pixmaps()
         self._has_scale = True
+
+    def _widest(self) -> float | None:
+        """The highest value that the scale must hold."""
+        known = [each for each in (self._speed, _finite(self._view.predicted_tps)) if each is not None]
+        widest = max(known, default=None)
+        limit = _finite(self._view.limit_tps)
+        if limit is None or (widest is not None and limit > _FAR_LIMIT * widest):
+            return widest
+        return limit if widest is None else max(widest, limit)
 
     def _show_digits(self) -> None:
         self._digits = numbers.tps(self._speed)
@@ -114,9 +126,20 @@ class Dial(Gauge):
 
     def sentence(self) -> str:
         if self._speed is None:
-            return "Speed not measured yet" if self._is_waiting else "Too few tokens to measure a speed"
+            words = "Speed not measured yet" if self._is_waiting else "Too few tokens to measure a speed"
+            return words if _finite(self._view.predicted_tps) is None else f"{words}{self._beside()}"
         when = "now" if self._view.is_live else "in the last answer"
-        return f"{numbers.tps(self._speed)} tokens per second {when}; people read about 4 to 8"
+        return f"{numbers.tps(self._speed)} tokens per second {when}{self._beside()}"
+
+    def _beside(self) -> str:
+        """What the marks say, in words."""
+        view = self._view
+        predicted, limit = (numbers.predicted_tps(each) for each in (view.predicted_tps, view.limit_tps))
+        slower = ", slower than predicted" if view.is_slower else ""
+        told = [f", predicted {predicted}"] if predicted != numbers.UNKNOWN else []
+        told += [f", bandwidth limit {limit}"] if limit != numbers.UNKNOWN else []
+        reading = reading_words(view.reading_tps).replace("–", " to ")
+        return f"{slower}{''.join(told)}; people read about {reading}"
 
     @property
     def _is_waiting(self) -> bool:
@@ -129,18 +152,62 @@ class Dial(Gauge):
         if self._face.isNull() or self._face.devicePixelRatio() != self.devicePixelRatioF():
             self._face = self._draw_face()
         painter.drawPixmap(0, 0, self._face)
+        painter.save()
+        painter.setClipRect(QRectF(0, 0, self.span, _CENTRE.y() + _CUT_BELOW))
+        self._draw_wedge(painter)
+        self._draw_beyond(painter)
         self._draw_arc(painter)
+        painter.restore()
+        self._draw_limit(painter)
+        self._draw_predicted(painter)
         self._draw_number(painter)
 
     def _draw_arc(self, painter: QPainter) -> None:
         if not self._speed:
             return
-        colors = theme.palette()
+        colors, view = theme.palette(), self._view
+        color = colors.warn_fill if view.is_slower else colors.accent
         share = min(self._speed / self._scale, 1.0)
-        painter.save()
-        painter.setClipRect(QRectF(0, 0, self.span, _CENTRE.y() + _CUT_BELOW))
-        _stroke_ring(painter, share, QPen(colors.accent if self._view.is_live else colors.mem_working, _RING))
-        painter.restore()
+        _stroke_ring(painter, share, QPen(color if view.is_live else colors.mem_working, _RING))
+
+    def _draw_beyond(self, painter: QPainter) -> None:
+        """What the memory cannot give: nothing but a measured speed is ever drawn over it."""
+        limit = self._share_of(self._view.limit_tps)
+        if limit is None or limit >= 1.0:
+            return
+        colors = theme.palette()
+        outer, inner = _RADIUS + _RING / 2, _RADIUS - _RING / 2
+        start, span = _angle(limit), -_SPAN_DEG * (1.0 - limit) - 4.0
+        ring = QPainterPath()
+        ring.arcMoveTo(_circle(outer), start)
+        ring.arcTo(_circle(outer), start, span)
+        ring.arcTo(_circle(inner), start + span, -span)
+        ring.closeSubpath()
+        painter.fillPath(ring, colors.bg1)
+        hatch(painter, ring, colors.control, 3.0)
+
+    def _draw_limit(self, painter: QPainter) -> None:
+        limit = self._share_of(self._view.limit_tps)
+        if limit is not None and limit <= 1.0:
+            painter.setPen(QPen(theme.palette().warn_fill, 2.2, c=Qt.PenCapStyle.FlatCap))
+            painter.drawLine(QLineF(_point(limit, _RADIUS - 8), _point(limit, _RADIUS + 9)))
+
+    def _draw_predicted(self, painter: QPainter) -> None:
+        """A triangle outside of the ring that points at the predicted speed."""
+        predicted = self._share_of(self._view.predicted_tps)
+        if predicted is None or predicted > 1.0:
+            return
+        angle = math.radians(_angle(predicted))
+        tip, base = _point(predicted, _RADIUS + 6.5), _point(predicted, _RADIUS + 14.0)
+        across = QPointF(math.sin(angle), math.cos(angle)) * 4.2
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(theme.palette().text1)
+        painter.drawPolygon(QPolygonF([tip, base + across, base - across]))
+
+    def _share_of(self, value: float | None) -> float | None:
+        """Where on the scale a speed stands; above 1 beyond its end."""
+        known = _finite(value)
+        return None if known is None else known / self._scale
 
     def _draw_number(self, painter: QPainter) -> None:
         colors = theme.palette()
@@ -157,7 +224,7 @@ class Dial(Gauge):
         _draw_centred(painter, Run(caption, theme.font("small", 500), colors.text2), _CENTRE.y() + 9)
 
     def _draw_face(self) -> QPixmap:
-        """The fixed parts: track, wedge, ticks and their numbers."""
+        """The fixed parts: track, ticks and their numbers."""
         dpr = self.devicePixelRatioF()
         face = QPixmap(_FACE * dpr)
         face.setDevicePixelRatio(dpr)
@@ -166,13 +233,12 @@ class Dial(Gauge):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setClipRect(QRectF(0, 0, self.span, _CENTRE.y() + _CUT_BELOW))
         _stroke_ring(painter, 1.0, QPen(theme.palette().track, _RING))
-        self._draw_wedge(painter)
         self._draw_ticks(painter)
         painter.end()
         return face
 
     def _draw_wedge(self, painter: QPainter) -> None:
-        low, high = (_angle(value / self._scale) for value in READING_TPS)
+        low, high = (_angle(min(value / self._scale, 1.0)) for value in self._view.reading_tps)
         painter.setPen(QPen(with_alpha(theme.palette().text3, 0.34), 11, c=Qt.PenCapStyle.FlatCap))
         painter.drawArc(_circle(71.5), round(low * 16), round((high - low) * 16))
 
@@ -186,7 +252,7 @@ class Dial(Gauge):
             painter.setPen(QPen(colors.text3 if is_large else colors.control, 1.4 if is_large else 1.0))
             painter.drawLine(QLineF(_point(share, 77), _point(share, 69.5 if is_large else 73)))
             if is_large:
-                text = _tick_text(self._scale * share)
+                text = tick_text(self._scale * share)
                 metrics = QFontMetricsF(font)
                 wide, high = metrics.horizontalAdvance(text), metrics.capHeight()
                 middle = _point(share, _label_radius(share, wide, high))
@@ -200,11 +266,17 @@ class Dial(Gauge):
 
 
 def _speed(view: SpeedView) -> float | None:
-    value = view.decode_tps
+    return _finite(view.decode_tps)
+
+
+def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) and value >= 0 else None
 
 
-def _tick_text(value: float) -> str:
+def tick_text(value: float) -> str:
+    """A number of the scale: whole where it is, thousands in short."""
+    if value >= 1000:  # in full it would reach into the speed
+        return f"{tick_text(value / 1000)}k"
     return numbers.decimal(value, 0 if math.isclose(value, round(value)) else 1)
 
 

@@ -1,7 +1,8 @@
-"""Files dragged over the window: which can be loaded, and the overlay that says so. Loads nothing."""
+"""Files dragged over the window: which can be loaded or attached, and the overlay that says so."""
 
 from __future__ import annotations
 
+import mimetypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from engine.models import gguf_parts
+from engine.models.gguf_parts import PartName
 from ui import theme
 from ui.label import Icon, Label
 from ui.painting import with_alpha
@@ -25,16 +28,48 @@ from ui.values import NoticeAction, NoticeView
 
 WEIGHT_ENDINGS = (".gguf", ".safetensors", ".safetensors.index.json")
 _STATUS_PX = 24  # the status bar stays readable below the overlay's card
+NO_TEXT_ENDINGS: tuple[str, ...] = (
+    ".bin",
+    ".db",
+    ".doc",
+    ".docx",
+    ".exe",
+    ".odt",
+    ".ods",
+    ".ppt",
+    ".pptx",
+    ".pt",
+    ".xls",
+    ".xlsx",
+)
+NO_TEXT_ENDINGS += (
+    ".7z",
+    ".bz2",
+    ".dll",
+    ".gz",
+    ".iso",
+    ".jar",
+    ".rar",
+    ".so",
+    ".tar",
+    ".tgz",
+    ".xz",
+    ".zip",
+)
+_NO_TEXT_TYPES = ("audio", "font", "image", "video")
 MAX_NAMES = 3  # refused names that are listed; the rest is counted
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """What was dragged, sorted: the model to load, models beyond the first, and what is not a model."""
+    """What was dragged, sorted: the model to load, models beyond the first, names of what is of no use, and
+    files that may be texts to attach.
+    """
 
     model: str | None
     others: tuple[str, ...]
     refused: tuple[str, ...]
+    texts: tuple[str, ...] = ()  # paths
 
     @property
     def model_name(self) -> str:
@@ -43,17 +78,41 @@ class Dropped:
 
 
 def sort_urls(urls: Sequence[QUrl]) -> Dropped:
-    """Sort what was dragged. A folder is a model if it holds a config.json or exactly one GGUF file."""
-    models: list[str] = []
+    """Sort what was dragged. A folder is a model if it holds a config.json or exactly one GGUF model; dragged
+    parts of a split model are one.
+    """
+    models: dict[object, str] = {}
     refused: list[str] = []
+    texts: list[str] = []
     for url in urls:
         path = _model_path(Path(url.toLocalFile())) if url.isLocalFile() else None
-        if path is None:
+        if path is None and url.isLocalFile() and _may_be_text(Path(url.toLocalFile())):
+            texts.append(url.toLocalFile())
+        elif path is None:
             refused.append(url.fileName() or Path(url.toLocalFile()).name or url.toDisplayString())
         else:
-            models.append(path)
-    others = tuple(Path(path).name for path in models[1:])
-    return Dropped(models[0] if models else None, others, tuple(refused))
+            models.setdefault(_model_of(path), path)
+    paths = list(models.values())
+    others = tuple(Path(path).name for path in paths[1:])
+    return Dropped(paths[0] if paths else None, others, tuple(refused), tuple(texts))
+
+
+def _may_be_text(path: Path) -> bool:
+    """By its name alone: what is in it is read after the release, beside the window."""
+    kind = (mimetypes.guess_type(path.name)[0] or "").partition("/")[0]
+    is_picture = kind in _NO_TEXT_TYPES and not path.name.lower().endswith(".svg")
+    if is_picture or path.name.lower().endswith(NO_TEXT_ENDINGS):
+        return False
+    try:
+        return not path.is_dir()
+    except OSError:
+        return False
+
+
+def _model_of(path: str) -> object:
+    """The same for all parts of a split model."""
+    part = PartName.parse(Path(path).name)
+    return path if part is None else (Path(path).parent, part.model)
 
 
 def _model_path(path: Path) -> str | None:
@@ -61,17 +120,20 @@ def _model_path(path: Path) -> str | None:
         if path.is_dir():
             if (path / "config.json").is_file():
                 return str(path)
-            inside = sorted(path.glob("*.gguf"))
-            return str(inside[0]) if len(inside) == 1 else None
+            inside = gguf_parts.models(each.name for each in path.iterdir())
+            return str(path / inside[0]) if len(inside) == 1 else None
     except OSError:
         return None
     is_weights = path.name.lower().endswith(WEIGHT_ENDINGS) or path.name == "config.json"
-    return str(path) if is_weights else None
+    # A piece that was cut by hand is no model, but reading it says what to do with it.
+    return str(path) if is_weights or gguf_parts.is_cut_by_hand(path.name) else None
 
 
 def describe_drop(dropped: Dropped) -> tuple[str, str]:
     """The overlay's two lines: what will happen on release, and what will be left out."""
     left_out = _join_names((*dropped.others, *dropped.refused))
+    if dropped.texts:
+        return _describe_texts(dropped, left_out)
     if dropped.model is None:
         notice = describe_refused(dropped)
         return notice.title, notice.text
@@ -85,12 +147,27 @@ def describe_drop(dropped: Dropped) -> tuple[str, str]:
     return title, "The file stays where it is"
 
 
+def _describe_texts(dropped: Dropped, left_out: str) -> tuple[str, str]:
+    count = len(dropped.texts)
+    files = "1 text file" if count == 1 else f"{count} text files"
+    if dropped.model is not None:
+        title, detail = f"Drop to add 1 model and {files}", "The model is loaded, text goes into this message"
+    else:
+        name = Path(dropped.texts[0]).name
+        title, detail = f"Drop to attach {name if count == 1 else files}", "Text goes into this message"
+    return title, f"{detail}. Left out: {left_out}" if left_out else detail
+
+
 def describe_refused(dropped: Dropped) -> NoticeView:
     """What to say after a release that left something out."""
     names = _join_names((*dropped.others, *dropped.refused))
     if dropped.model is None:
-        title = "These are not models" if len(dropped.refused) > 1 else "This is not a model"
-        text = f"{names} cannot be used here. Drop a GGUF file or a model folder."
+        if dropped.texts:
+            return NoticeView("info", "Left out", f"{names}. Text, code, CSV and PDF files can be attached.")
+        is_one = len(dropped.refused) == 1
+        title = "This file cannot be used" if is_one else "These files cannot be used"
+        what = "is neither a model nor text" if is_one else "are neither models nor text"
+        text = f"{names} {what}. Drop a GGUF file, a model folder or a text file."
         return NoticeView("warning", title, text, (NoticeAction("choose-file", "Choose another file"),))
     return NoticeView("info", "Left out", f"{names}. One model is loaded at a time.")
 
@@ -127,7 +204,7 @@ class DropOverlay(QWidget):
     def show_drop(self, dropped: Dropped) -> None:
         """Cover the parent and say what a release will do."""
         title, detail = describe_drop(dropped)
-        self._is_refused = dropped.model is None
+        self._is_refused = dropped.model is None and not dropped.texts
         self._icon.set_icon("circle-x" if self._is_refused else "download", self._ink)
         self._title.setText(title)
         self._detail.setText(detail)
@@ -154,9 +231,12 @@ class DropOverlay(QWidget):
 
 
 class DropTarget(QObject):
-    """Lets a window take models. ``model_dropped`` carries the path; ``refused`` what was only left out."""
+    """Lets a window take files. ``model_dropped`` carries a path, ``texts_dropped`` paths; ``refused`` what
+    was only left out.
+    """
 
     model_dropped = Signal(str)
+    texts_dropped = Signal(list)
     refused = Signal(object)  # Dropped
 
     def __init__(self, window: QWidget) -> None:
@@ -177,6 +257,8 @@ class DropTarget(QObject):
         _accept_as_copy(event)
         if dropped.model is not None:
             self.model_dropped.emit(dropped.model)
+        if dropped.texts:
+            self.texts_dropped.emit(list(dropped.texts))
         if dropped.others or dropped.refused:
             self.refused.emit(dropped)
 

@@ -11,6 +11,7 @@ from ui.card import Card, ProgressLine
 from ui.controls import Button, IconButton
 from ui.label import Icon, Label, LinkButton
 from ui.numbers import NBSP
+from ui.offers import Offers
 from ui.values import DownloadView, MachineView
 
 STARTER_NAME = "SmolLM2-135M-Instruct"
@@ -45,14 +46,8 @@ def describe_progress(view: DownloadView) -> tuple[str, str]:
     if view.rate_bps is not None:
         right.append(f"{numbers.decimal(view.rate_bps / 1e6, 1)}{NBSP}MB/s")
     if view.seconds_left is not None:
-        right.append(_describe_time(view.seconds_left))
+        right.append(numbers.time_left(view.seconds_left))
     return left, " · ".join(right)
-
-
-def _describe_time(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))}{NBSP}s left"
-    return f"{round(seconds / 60)}{NBSP}min left"
 
 
 class MachineCard(Card):
@@ -183,6 +178,7 @@ class FirstStart(QScrollArea):
     download_cancelled = Signal()
     file_requested = Signal()
     folder_requested = Signal()
+    library_requested = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -195,6 +191,8 @@ class FirstStart(QScrollArea):
         self.starter = StarterCard()
         self.starter.download_clicked.connect(self.starter_requested)
         self.starter.cancel_clicked.connect(self.download_cancelled)
+        self.offers = Offers()
+        self.offers.browse_clicked.connect(self.library_requested)
         self._column = self._make_column()
         page = QWidget()
         self._across = QHBoxLayout(page)
@@ -247,6 +245,7 @@ class FirstStart(QScrollArea):
         lines.addSpacing(16)
         lines.addWidget(self.starter)
         lines.addSpacing(20)
+        lines.addWidget(self.offers)
         lines.addLayout(self._make_own_models())
         lines.addStretch(1)
         return column

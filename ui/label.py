@@ -23,9 +23,10 @@ def one_line(text: str, limit: int = 400) -> str:
     return " ".join(text[: 2 * limit].split())[:limit]
 
 
-def plain_tooltip(text: str) -> str:
+def plain_tooltip(*paragraphs: str) -> str:
     """Foreign text as a tooltip that Qt cannot take for rich text."""
-    return f"<qt>{escape(text)}</qt>" if text else ""
+    text = "<br><br>".join(escape(each) for each in paragraphs if each)
+    return f"<qt>{text}</qt>" if text else ""
 
 
 class Label(QLabel):

@@ -67,7 +67,7 @@ class LatencyLine(Gauge):
     def sentence(self) -> str:
         values = self._sorted
         if not values:
-            return "Starts with the first answer"
+            return "Starts with the next answer"
         slowest = numbers.milliseconds(values[-1])
         return f"Median {numbers.decimal(median(values), 1)} milliseconds, slowest {slowest} milliseconds"
 
@@ -80,7 +80,7 @@ class LatencyLine(Gauge):
         draw_runs(painter, 0, 13, [Run("Latency per token", font, colors.text2)])
         values = self._sorted
         if not values:
-            draw_runs_right(painter, self.span, 13, [Run("starts with the first answer", font, colors.text2)])
+            draw_runs_right(painter, self.span, 13, [Run("starts with the next answer", font, colors.text2)])
             painter.setPen(dashed_pen(colors.track, 1))
             painter.drawLine(QPointF(0, _BOTTOM - 6.5), QPointF(self.span, _BOTTOM - 6.5))
             return

@@ -1,6 +1,7 @@
 """Reads one chunk of Markdown into frozen blocks of styled text, through markdown-it's tokens.
 
-No HTML, no images, no links but http, https and mailto: the rest stays as the text that was written. No Qt.
+No HTML, no images, no links but http, https and mailto: the rest stays as the text that was written. Formulas
+become Unicode. No Qt.
 """
 
 from __future__ import annotations
@@ -11,14 +12,22 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from ui.splitter import Chunk
+from ui.latex import styled_runs, to_text
+from ui.latex_grid import is_grid
+from ui.splitter import MATH_STOPS, Chunk
 
 MAX_DEPTH = 16  # deeper nesting is shown as it was written
 MAX_COLUMNS = 32
 _LINK = re.compile(r"(?:https?|mailto):[^\s<>\"'`]+", re.IGNORECASE)
 _ALLOWED = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
+_TASK = re.compile(r"\[([ xX])\] ")  # at the beginning of a list item
+_MATH_ENDS = {"$": "$", "$$": "$$", "\\(": "\\)", "\\[": "\\]"}
+_MATH_START = re.compile(r"\$\$?|\\[(\[]")
+# What stands between two dollar signs and is still no formula: "$5 for one" or words.
+_NO_MATH = re.compile(r"[^\\^_={}<>+]*[^\W\d_]{2,}\s+[^\W\d_]{2,}[^\\^_={}<>+]*")
 # Controls, line separators, lone surrogates, and the marks that turn the reading direction around.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -33,6 +42,7 @@ class Span:
     strike: bool = False
     code: bool = False
     href: str = ""
+    formula: str = ""  # what all runs of a formula were written as
 
 
 Spans = tuple[Span, ...]
@@ -48,6 +58,9 @@ class Prose:
     marker: str = ""
     quote: int = 0
     is_joined: bool = False
+    # Of a formula that stands alone "lines", or "grid" where columns belong together; "raw": text as it came.
+    form: str = ""
+    source: str = ""  # where it has a form: what it was written as
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +112,66 @@ def _parser() -> MarkdownIt:
     parser.enable(["table", "strikethrough"])
     # References would make text vanish; "---" under a line is meant as a rule, not as a heading.
     parser.disable(["reference", "lheading", "html_block", "html_inline"])
+    parser.inline.ruler.before("escape", "math", _math)
     parser.validateLink = is_allowed  # type: ignore[method-assign]
     return parser
 
 
+def _math(state: StateInline, silent: bool) -> bool:
+    """An inline rule: a formula between its signs; one without an end stays text."""
+    start = _MATH_START.match(state.src, state.pos)
+    if start is None:
+        return False
+    end = _MATH_ENDS[start[0]]
+    first = start.end()
+    last = state.src.find(end, first, state.posMax)
+    if last <= first or (start[0] == "$" and not _is_dollar_math(state.src, first, last)):
+        return False
+    if not silent:
+        token = state.push("math", "", 0)
+        token.markup, token.content = start[0], state.src[first:last]
+    state.pos = last + len(end)
+    return True
+
+
+def _is_dollar_math(source: str, first: int, last: int) -> bool:
+    """Single dollar signs are money and variables of a shell too: as in Pandoc, they cling to a formula."""
+    before, after = source[first - 2 : first - 1], source[last + 1 : last + 2]
+    if before.isalnum() or after.isalnum() or source[first].isspace() or source[last - 1].isspace():
+        return False
+    return source[last - 1] != "\\" and not _NO_MATH.fullmatch(source, first, last)
+
+
+def _formula(source: str, markup: str, style: Span) -> list[Span]:
+    """A formula in styled runs; as it was written where it cannot be read."""
+    text, written = to_text(source), visible(markup + source + _MATH_ENDS[markup])
+    if text is None:
+        return [replace(style, text=written)]
+    return [
+        replace(style, text=visible(run), bold=style.bold or is_bold, italic=is_italic, formula=written)
+        for run, is_bold, is_italic in styled_runs(text)
+    ]
+
+
+def _display(chunk: Chunk) -> Prose:
+    """A formula that stands alone."""
+    source = chunk.source.rstrip(MATH_STOPS)
+    written = visible(chunk.source)
+    stop = (Span(chunk.source[len(source) :].strip()),)
+    text = to_text(source[2:-2] if source[:2] in _MATH_ENDS else source, is_display=True)
+    if text is None:
+        return Prose((Span(written),), level=chunk.level, form="lines", source=written)
+    kind = "grid" if is_grid(text) else "lines"
+    made = [Span(visible(run), is_bold, is_italic) for run, is_bold, is_italic in styled_runs(text)]
+    if kind == "grid":  # its columns need letters of one width
+        made = [Span("".join(span.text for span in made))]
+    return Prose(_merge([*made, *stop]), level=chunk.level, form=kind, source=written)
+
+
 def parse(chunk: Chunk) -> list[Block]:
     """The blocks of one chunk; never raises, never loses text."""
+    if chunk.kind == "math":
+        return [_display(chunk)]
     if chunk.kind == "code":
         code = Code(chunk.source, visible(chunk.language), chunk.level, chunk.code_id)
         return [replace(code, is_first=chunk.is_first, is_last=chunk.is_last)]
@@ -174,6 +241,9 @@ class _Reader:
             self.lists[-1] = number + 1
 
     def _prose(self, text: Spans) -> None:
+        if self.marker == "•" and text and (task := _TASK.match(text[0].text)):
+            self.marker = "☐" if task[1] == " " else "☑"
+            text = _merge([replace(text[0], text=text[0].text[task.end() :]), *text[1:]])
         joined = self.chunk.is_joined and not self.blocks
         self.blocks.append(Prose(text, self.heading, self._level, self.marker, self.quote, joined))
         self.heading, self.marker = 0, ""
@@ -220,6 +290,8 @@ def spans(tokens: Sequence[Token]) -> Spans:
                 runs.append(replace(style, text="\n"))
             case "code_inline":
                 runs.append(replace(style, text=visible(token.content), code=True))
+            case "math":
+                runs.extend(_formula(token.content, token.markup, style))
             case "image":
                 words = f"{token.content} (image, not loaded: {token.attrs.get('src', '')})"
                 runs.append(replace(style, text=visible(words).strip()))

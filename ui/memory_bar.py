@@ -17,6 +17,7 @@ _BAR_TOP, _BAR = 22.0, 14.0
 _LEGEND_TOP, _LEGEND_ROW = 53.0, 17.0  # baseline of the first row, distance of the rows
 _SMALLEST = 3.0  # a part that is there is seen
 _GAP = 1.0
+_TOOLTIP = "What fills the memory. KV is the memory of the chats (KV cache)"
 
 NAMES = ("Weights", "KV used", "KV reserved", "Working", "Other apps", "Free")
 
@@ -27,10 +28,12 @@ def values_of(view: MemoryView) -> tuple[int, ...]:
 
 
 def _shown(view: MemoryView) -> tuple[object, ...]:
-    """What a change must touch to be seen: hundredths of a GB; memory is never quite still."""
+    """What a change must touch to be seen: hundredths of a GB, for memory is never quite still; tenths of a
+    MB of what would be a zero then.
+    """
     values = (view.total or 0, *values_of(view), view.pending)
-    hundredths = [round(value / 10_000_000) for value in values]
-    return (view.label, view.total is None, *hundredths, *(value > 0 for value in values))
+    steps = [(value < 5_000_000, round(value / (1e5 if value < 5_000_000 else 1e7))) for value in values]
+    return (view.label, view.total is None, *steps, *(value > 0 for value in values))
 
 
 def part_widths(parts: Sequence[int], total: int, width: float) -> list[float]:
@@ -54,7 +57,7 @@ class MemoryBar(Gauge):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Memory", parent)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setToolTip("What fills the memory. KV is the memory of the chats (KV cache)")
+        self.setToolTip(_TOOLTIP)
         self._view = MemoryView()
         self._fit_height()
 
@@ -68,6 +71,8 @@ class MemoryBar(Gauge):
         if _shown(view) == _shown(self._view):
             return
         self._view = view
+        waste = f"{numbers.decimal(view.kv_waste / 1e6, 1)}{numbers.NBSP}MB"
+        self.setToolTip(f"{_TOOLTIP}; {waste} of it are gaps in its pages" if view.kv_waste else _TOOLTIP)
         self.setAccessibleName(f"Memory, {view.label}")
         self._fit_height()
         self.mark_changed()

@@ -3,219 +3,291 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 
-from ui.blocks import GAP, BubbleItem, BubbleShape, Item, ProseItem, RuleItem
+from ui.attachment_item import AttachmentItem, opened
+from ui.attachment_text import parse
+from ui.blocks import GAP, Item, ProseItem
+from ui.bubble import BubbleItem, BubbleShape
 from ui.code_block import CodeItem, CodeSource
-from ui.markdown import Block, Code, Prose, Table, parse, visible
-from ui.marks import MarkerItem, StatsItem, WaitingItem
-from ui.splitter import BlockSplitter, split_plain
-from ui.table_block import TableItem, TableShape
+from ui.growing_text import GrowingText
+from ui.markdown import visible
+from ui.marks import MAKE_ROOM, MarkerItem, StatsItem, WaitingItem
+from ui.message_actions import CONTINUE, COPY_MESSAGE, EDIT, REGENERATE, MessageActions
+from ui.splitter import split_plain
+from ui.thought import ThoughtItem
 from ui.values import MessageView
 
 MESSAGE_GAP = 16
-OPEN_STATES = frozenset({"reading", "writing"})
-_PUSH_CHARS = 4_096  # of text that one refresh reads, so that a long message never holds up the window
+OPEN_STATES = frozenset({"reading", "writing", "waiting"})
+UNFINISHED = frozenset({"stopped", "length", "context", "failed"})
 _NUM_TOKENS = re.compile(r"[\d,.\u00a0\u202f ]+tokens?")
 
 
-@dataclass(slots=True)
-class _Context:
-    """What the next block needs to know of those before it."""
-
-    before: Prose | None = None
-    code_index: int = 0
-    shape: TableShape | None = None
-
-
 class MessageItems:
-    """``items`` show the message. ``refresh`` reads what is new and says from which piece on they changed."""
+    """``items`` show the message. ``refresh`` reads what is new and says from which piece on they changed.
+
+    What the model thought is read when it is opened; ``thought`` is its row, None where there is none.
+    """
 
     def __init__(self, view: MessageView) -> None:
         self.start = 0  # of its pieces in the transcript
+        self.is_last = True  # of the chat
+        self.is_left_out = False
         self.items: list[Item] = []
-        self._sources: dict[int, CodeSource] = {}
+        self.thought: ThoughtItem | None = None
+        self._opened_files: set[int] = set()  # by their numbers
         self._caret: Item | None = None
         self._begin(view)
 
     def _begin(self, view: MessageView) -> None:
         self.view = view
-        self._read: list[str] = []  # text that the splitter has
-        self._unread = view.text
-        self._splitter = BlockSplitter()
-        self._context = _Context()
-        self._sources.clear()
-        self.items = []
+        self._thinking = view.thinking
+        self._aside: GrowingText | None = None  # the opened thought
+        self._body = GrowingText("" if view.role == "user" else view.text)
+        self._head: list[Item] = []
+        if view.left_out:
+            self._head.append(MarkerItem(view.left_out, "scissors", "warn", MAKE_ROOM))
         if view.note:
-            self.items.append(MarkerItem(view.note, *_note_icon(view.note)))
+            self._head.append(MarkerItem(view.note, *_note_icon(view.note)))
+        if view.thinking:
+            self._add_thought()
         if view.role == "user":
-            self._unread = ""
-            self._add_bubbles(view)
-        self._num_done = len(self.items)
+            self._head += _asked(view, self._opened_files)
+        self.items = list(self._head)
+        self._has_toggled = False
+        self.is_raw = False
         self.has_moved_caret = True  # whether the piece before those that ``refresh`` made has lost the caret
         self._own(0)
+
+    def _add_thought(self) -> None:
+        """The row, opened as it was before."""
+        self.thought = self.thought or ThoughtItem()
+        self.thought.set(self.view.thinking_s, is_running=self._is_thinking)
+        self._head.append(self.thought)
+        if self.thought.is_expanded:
+            self._aside = GrowingText(self._thinking, is_aside=True)
 
     def _own(self, first: int) -> None:
         for item in self.items[first:]:
             item.owner = self.view.message_id
-        if self.items:
-            self.items[0].gap = MESSAGE_GAP
-        if self.view.note and len(self.items) > 1:
-            self.items[1].gap = MESSAGE_GAP
+            item.is_left_out = self.is_left_out and not isinstance(item, MarkerItem)
+        num_markers = bool(self.view.left_out) + bool(self.view.note)
+        for item in self.items[: num_markers + 1]:
+            item.gap = MESSAGE_GAP
 
     @property
     def has_unread(self) -> bool:
         """Whether another ``refresh`` has work to do."""
-        return bool(self._unread)
+        return self._body.has_unread or (self._aside is not None and self._aside.has_unread)
 
     @property
     def is_open(self) -> bool:
         """Whether more of it may come."""
         return self.view.status in OPEN_STATES
 
+    @property
+    def can_go_on(self) -> bool:
+        """Whether it is an answer that can be continued: the last one, unfinished, with something in it."""
+        has_any = self._body.has_read or self._body.has_unread or bool(self._thinking)
+        return self.is_last and has_any and self.view.role != "user" and self.view.status in UNFINISHED
+
+    def set_left_out(self, is_left_out: bool) -> None:
+        """Set all of it back, or bring it forward again."""
+        self.is_left_out = is_left_out
+        for item in self.items:
+            item.set_left_out(is_left_out and not isinstance(item, MarkerItem))
+
+    @property
+    def _is_thinking(self) -> bool:
+        return self.is_open and not (self._body.has_read or self._body.has_unread)
+
     def text(self) -> str:
-        """The whole message as it came."""
-        return self.view.text if self.view.role == "user" else "".join(self._read) + self._unread
+        """The whole message as it came, without what the model thought; of the user's what was typed."""
+        if self.view.role != "user":
+            return self._body.text()
+        return parse(self.view.text)[1] or self.view.text
+
+    def toggle_file(self, number: int) -> None:
+        """Open or close an attached text; all pieces are made anew."""
+        self._opened_files ^= {number}
+        self._begin(self.view)
 
     def append(self, text: str) -> None:
         """The next part of an answer; shown by the next ``refresh``."""
-        self._unread += text
-        if self.view.status == "reading":
+        self._body.append(text)
+        self._be_writing()
+
+    def append_thinking(self, text: str) -> bool:
+        """The next part of what the model thinks; False where nobody sees it, behind a closed row."""
+        self._think(text)
+        self._be_writing()
+        return self._aside is not None or self.thought not in self._head
+
+    def _think(self, text: str) -> None:
+        self._thinking += text
+        if self._aside is not None:
+            self._aside.append(text)
+
+    def _be_writing(self) -> None:
+        if self.view.status in ("reading", "waiting"):
             self.view = replace(self.view, status="writing", stats="")
+
+    def toggle_thought(self) -> None:
+        """Open or close what the model thought; shown by the next ``refresh``."""
+        if self.thought is not None:
+            self.thought.is_expanded = not self.thought.is_expanded
+            self._aside = GrowingText(self._thinking, is_aside=True) if self.thought.is_expanded else None
+            self._has_toggled = True
+
+    def toggle_raw(self) -> None:
+        """Show an answer that is complete as it came, or formatted again; shown by the next ``refresh``."""
+        self.is_raw = not self.is_raw
+        self._body = GrowingText(self._body.text(), is_raw=self.is_raw)
 
     def set_view(self, view: MessageView) -> bool:
         """A new state of the message; True when it has to be built again from its first piece."""
         shown, before = self.text(), self.view
-        if view.role == "user" or before.note != view.note or not view.text.startswith(shown):
+        is_other = view.role == "user" or before.note != view.note
+        if is_other or not view.text.startswith(shown) or not view.thinking.startswith(self._thinking):
             self._begin(view)
             return True
         self.view = view
-        self._unread += view.text[len(shown) :]
+        self._body.append(view.text[len(shown) :])
+        self._think(view.thinking[len(self._thinking) :])
         was_finished = before.status not in OPEN_STATES
-        if was_finished and (self.is_open or self._unread):
+        if was_finished and (self.is_open or self.has_unread):
             self._begin(view)
             return True
         return False
 
     def refresh(self) -> int:
         """Read on, build the open end again; the index of the first piece that is new."""
-        first = self._num_done
-        self.has_moved_caret = first > 0 and self.items[first - 1] is self._caret
-        del self.items[first:]
+        if self.view.role == "user":
+            self.has_moved_caret = False
+            return len(self.items)
+        before, caret = len(self.items), self._caret
         if self._caret:
-            self._caret.has_caret = False
-        if self.view.role != "user":
-            self._read_on()
-            self._add_tail()
-            self._add_footer()
-        first = self._join_tables(first)
+            self._caret.has_caret, self._caret = False, None
+        first = min(self._read_head(), self._read_texts())
+        aside = self._aside.items if self._aside else []
+        made = [*self._head, *aside, *self._body.items]
+        self._add_open_end(made)
+        self._add_footer(made)
+        first = min(first, before)
+        self.has_moved_caret = first > 0 and made[first - 1] is caret
+        self.items[first:] = made[first:]
         self._own(first)
         return first
 
+    def _read_head(self) -> int:
+        """The first piece of the head that is new or has another look; a large number where none has."""
+        if self._thinking and self.thought not in self._head:
+            self._add_thought()
+            return len(self._head) - 1
+        if self.thought is not None and self._thinking:
+            self._has_toggled |= self.thought.set(self.view.thinking_s, is_running=self._is_thinking)
+        is_changed, self._has_toggled = self._has_toggled, False
+        return len(self._head) - 1 if is_changed else 1 << 30
+
+    def _read_texts(self) -> int:
+        """Read on in the opened thought, then in the answer; the first piece that is new."""
+        first, aside = len(self._head), self._aside
+        if aside is not None and (self._is_thinking or not aside.is_finished):
+            place = aside.read(is_open=self._is_thinking)
+            self._body.read(is_open=self.is_open)
+            return first + place
+        first += len(aside.items) if aside else 0
+        return first + self._body.read(is_open=self.is_open)
+
     def last_code(self) -> CodeSource | None:
-        """The last block of code in it."""
-        found = (item.source for item in reversed(self.items) if isinstance(item, CodeItem))
-        return next(found, None)
+        """The last block of code in the answer."""
+        return self._body.last_code()
 
-    def _read_on(self) -> None:
-        piece, self._unread = self._unread[:_PUSH_CHARS], self._unread[_PUSH_CHARS:]
-        if piece:
-            self._read.append(piece)
-            self._splitter.push(piece)
-        if not self._unread and not self.is_open:
-            self._splitter.finish()
-        for chunk in self._splitter.take():
-            for block in parse(chunk):
-                self._add(block, self._context, is_tail=False)
-        self._num_done = len(self.items)
-
-    def _add_tail(self) -> None:
-        context = replace(self._context)
-        for chunk in self._splitter.tail():
-            for block in parse(chunk):
-                self._add(block, context, is_tail=True)
+    def _add_open_end(self, made: list[Item]) -> None:
+        """The caret, in the last words or where the first will be."""
         if not self.is_open:
             return
-        last = self.items[-1] if self.items else None
+        last = made[-1] if made else None
         if isinstance(last, ProseItem | CodeItem):
             last.has_caret = True
             self._caret = last
-        else:
-            sentence = f"Reading your message… {self.view.stats}" if self.view.stats else ""
-            self.items.append(WaitingItem(sentence if self.view.status == "reading" else ""))
+        elif not isinstance(last, ThoughtItem):
+            made.append(WaitingItem(self._waiting_words("Reading your message…")))
 
-    def _join_tables(self, first: int) -> int:
-        """Where a table goes on, the piece before gives up its bar; the first piece that changed."""
-        lowest = first
-        for index in range(max(1, first), len(self.items)):
-            piece, before = self.items[index], self.items[index - 1]
-            if isinstance(piece, TableItem) and piece.block.is_joined and isinstance(before, TableItem):
-                lowest = min(lowest, index - before.go_on())
-        return lowest
+    def _waiting_words(self, reading: str) -> str:
+        """What holds up an answer that stands still, "" where nothing is known of it."""
+        status, stats = self.view.status, self.view.stats
+        if status == "reading" and stats:
+            return f"{reading} {stats}"
+        return stats if status == "waiting" else ""
 
-    def _add(self, block: Block, context: _Context, *, is_tail: bool) -> None:
-        item: Item
-        match block:
-            case Prose():
-                item = ProseItem(block, context.before)
-            case Code():
-                item = self._code(block, context, is_tail)
-            case Table():
-                if not block.is_joined or context.shape is None:
-                    context.shape = TableShape(block)
-                item = TableItem(block, context.shape)
-            case _:
-                item = RuleItem(block)
-        context.before = block if isinstance(block, Prose) else None
-        self.items.append(item)
-
-    def _code(self, block: Code, context: _Context, is_tail: bool) -> CodeItem:
-        context.code_index = 0 if block.is_first else context.code_index + 1
-        if block.code_id:
-            source = self._sources.setdefault(block.code_id, CodeSource(block.language))
-        else:
-            source = CodeSource(block.language)
-        source.set_piece(context.code_index, block.text)
-        source.is_closed = block.is_last and not is_tail
-        return CodeItem(block, source, context.code_index, is_tail=is_tail)
-
-    def _add_bubbles(self, view: MessageView) -> None:
-        pieces = split_plain(visible(view.text.replace("\r\n", "\n")))
-        shape = BubbleShape(view.status == "queued", len(pieces) == 1)
-        last = len(pieces) - 1
-        for index, piece in enumerate(pieces):
-            self.items.append(BubbleItem(piece, shape, is_first=index == 0, is_last=index == last))
-
-    def _add_footer(self) -> None:
-        view = self.view
-        if view.status == "reading" or self._unread:
+    def _add_footer(self, made: list[Item]) -> None:
+        view, has_text = self.view, self._body.has_read
+        if self.has_unread or (made and isinstance(made[-1], WaitingItem)):
             return
-        has_text = bool(self._read)
-        if has_text or view.stats:
-            self.items.append(StatsItem(view.stats, has_actions=has_text and not self.is_open))
-        marker = _marker(view.status, view.stats, has_text)
+        stats = self._waiting_words("Reading the chat…") if view.status == "reading" else view.stats
+        branch = view.branch, view.branches
+        if stats or (has_text and view.status != "reading") or view.branches > 1:
+            actions = [COPY_MESSAGE, EDIT] if has_text and not self.is_open else []
+            actions += [] if self.is_open else [REGENERATE]
+            actions += [CONTINUE] if self.can_go_on else []
+            made.append(StatsItem(stats, actions, branch, view.details))
+        marker = self._marker()
         if marker:
             marker.gap = GAP if has_text else MESSAGE_GAP
-            self.items.append(marker)
+            made.append(marker)
+
+    def _marker(self) -> MarkerItem | None:
+        """The sentence below an answer that did not end by itself."""
+        has_text, link = self._body.has_read, CONTINUE if self.can_go_on else ""
+        match self.view.status:
+            case "stopped":
+                tokens = _NUM_TOKENS.match(self.view.stats)
+                after = f" after {tokens[0].strip()}" if tokens else ""
+                return MarkerItem(f"Stopped by you{after}", "square", "text3", link)
+            case "failed":
+                words = "Could not finish. The answer so far is kept."
+                return MarkerItem(words if has_text else "No answer was written.", "circle-x", "bad", link)
+            case "length":
+                return MarkerItem("Longest answer length reached", "info", link=link)
+            case "context":
+                room = MAKE_ROOM if self.is_last else ""
+                return MarkerItem("Context full: the answer ends here", "scissors", "warn", room)
+            case "done" if not has_text and self.thought is not None:
+                return MarkerItem("The model ended its answer after thinking, without writing one", "info")
+            case "done" if not has_text:
+                return MarkerItem("The model ended its answer without writing anything", "info")
+        return None
 
 
-def _marker(status: str, stats: str, has_text: bool) -> MarkerItem | None:
-    """The sentence below an answer that did not end by itself."""
-    match status:
-        case "stopped":
-            tokens = _NUM_TOKENS.match(stats)
-            after = f" after {tokens[0].strip()}" if tokens else ""
-            return MarkerItem(f"Stopped by you{after}", "square", "text3")
-        case "failed":
-            words = "Could not finish. The answer so far is kept." if has_text else "No answer was written."
-            return MarkerItem(words, "circle-x", "bad")
-        case "length":
-            return MarkerItem("Longest answer length reached", "info")
-        case "context":
-            return MarkerItem("Context full: the answer ends here", "scissors", "warn")
-        case "done" if not has_text:
-            return MarkerItem("The model ended its answer without writing anything", "info")
-    return None
+def _asked(view: MessageView, opened_files: Collection[int]) -> list[Item]:
+    """What a person attached, and what they typed, as typed."""
+    files, typed = parse(view.text)
+    actions = MessageActions(
+        () if view.status == "queued" else (COPY_MESSAGE, EDIT), (view.branch, view.branches)
+    )
+    items: list[Item] = []
+    for number, file in enumerate(files):
+        is_open, is_alone = number in opened_files, not typed and number == len(files) - 1
+        chip = AttachmentItem(file, number, is_open=is_open, actions=actions if is_alone else None)
+        chip.is_queued = view.status == "queued"
+        items += [chip, *(opened(file) if is_open else ())]
+    if typed or not files:
+        items += _bubbles(view, typed, actions)
+    return items
+
+
+def _bubbles(view: MessageView, typed: str, actions: MessageActions) -> list[Item]:
+    """What a person typed, as typed."""
+    pieces = split_plain(visible(typed.replace("\r\n", "\n")))
+    shape = BubbleShape(view.status == "queued", len(pieces) == 1, actions)
+    last = len(pieces) - 1
+    return [
+        BubbleItem(piece, shape, is_first=index == 0, is_last=index == last)
+        for index, piece in enumerate(pieces)
+    ]
 
 
 def _note_icon(note: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ Knows message values and pieces of them; what the pointer and the keys do is in 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt, QTimer
 from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
@@ -22,6 +22,7 @@ from ui.selection import Selection
 from ui.values import MessageView
 
 FOLLOW_PX = 48
+REVEAL_PX = 48  # that stay above a message that was searched
 _FRAME_MS = 40  # between two looks at new text
 _BUSY_MS = 5  # between two slices of work that is left
 _SLICE_S = 0.010
@@ -44,6 +45,8 @@ class MessageArea(QAbstractScrollArea):
         self._by_id: dict[str, MessageItems] = {}
         self._waiting: dict[str, MessageItems] = {}  # with text to read, the next one last
         self._laid: list[Item] = []
+        self._edited_id = ""
+        self._revealed_id = ""  # of the message that stays in view until the user scrolls
         self._is_following = True
         self._is_settling = False
         self._dirty = 0  # the first piece to paint again
@@ -74,25 +77,81 @@ class MessageArea(QAbstractScrollArea):
         for view in views:
             self._add(view)
         self._is_following = True
-        self._work(3 * _SLICE_S)
+        self._work(_SLICE_S)
 
     def append_message(self, view: MessageView) -> None:
         """Add a message at the end; the user's own brings the view back to the end."""
         if view.role == "user":
-            self._is_following = True
+            self._is_following, self._revealed_id = True, ""
         self._add(view)
         self._work(_SLICE_S)
 
-    def append_text(self, message_id: str, text: str) -> None:
-        """The next part of an answer; calls may come as often as they like."""
+    def append_text(self, message_id: str, text: str, *, is_thinking: bool = False) -> None:
+        """The next part of an answer, or of what the model thinks before it; calls may come as often as they
+        like.
+        """
         message = self._by_id.get(message_id)
         if message is None or not text:
             return
-        message.append(text)
+        if is_thinking and not message.append_thinking(text):
+            return
+        if not is_thinking:
+            message.append(text)
         self._waiting[message_id] = message
         if not self._timer.isActive():
             self._work(_SLICE_S)
             self._timer.start(_FRAME_MS)
+
+    def toggle_thought(self, message_id: str) -> None:
+        """Open or close what the model thought before an answer; the row stays where it is."""
+        message = self._by_id.get(message_id)
+        if message is None or message.thought is None:
+            return
+        message.toggle_thought()
+        was_following, self._is_following = self._is_following, False
+        self._refresh(message)
+        self._settle()
+        bar = self.verticalScrollBar()
+        self._is_following = was_following and bar.maximum() - bar.value() <= FOLLOW_PX
+        self._show_jump()
+        if self._waiting and not self._timer.isActive():
+            self._timer.start(_BUSY_MS)
+
+    def toggle_file(self, message_id: str, number: int) -> None:
+        """Open or close a text that is attached to a message; its chip stays where it is."""
+        message = self._by_id.get(message_id)
+        if message is None:
+            return
+        count = len(message.items)
+        was_following, self._is_following = self._is_following, False
+        message.toggle_file(number)
+        self._replace(message, 0, count)
+        self._settle()
+        bar = self.verticalScrollBar()
+        self._is_following = was_following and bar.maximum() - bar.value() <= FOLLOW_PX
+        self._show_jump()
+
+    def toggle_raw(self, message_id: str) -> None:
+        """Show an answer as it came, or formatted again; its beginning stays in view."""
+        message = self._by_id.get(message_id)
+        if message is None or message.is_open or message.view.role == "user":
+            return
+        count = len(message.items)
+        message.toggle_raw()
+        message.items.clear()
+        message.refresh()
+        self._replace(message, 0, count)
+        if message.has_unread:
+            self._waiting[message_id] = message
+            self._timer.start(_BUSY_MS)
+        self.reveal(message_id)
+
+    def is_raw(self, message_id: str) -> bool | None:
+        """Whether an answer is shown as it came; None where there is no choice."""
+        message = self._by_id.get(message_id)
+        if message is None or message.is_open or message.view.role == "user":
+            return None
+        return message.is_raw
 
     def set_message(self, view: MessageView) -> None:
         """A message changed its state or is complete; one that is not here is left alone."""
@@ -105,8 +164,43 @@ class MessageArea(QAbstractScrollArea):
         self._refresh(message)
         self._settle()
 
+    def set_left_out(self, message_ids: Collection[str]) -> None:
+        """Set back these messages, and no others: the model does not know them any more."""
+        for message in self._messages:
+            message.set_left_out(message.view.message_id in message_ids)
+        self._dirty = 0
+        self._settle()
+
+    def reveal(self, message_id: str) -> None:
+        """Bring the beginning of a message into view, and keep it there while what is above is being read."""
+        if message_id in self._by_id:
+            self._is_following, self._revealed_id = False, message_id
+            self._settle()
+
+    def _go_to_revealed(self) -> None:
+        message = self._by_id.get(self._revealed_id)
+        if message is not None:
+            self.verticalScrollBar().setValue(max(0, self.flow.top(message.start) - REVEAL_PX))
+
+    def set_edited(self, message_id: str) -> None:
+        """Outline a message that is being edited; "" for none."""
+        self._edited_id = message_id
+        self.viewport().update()
+
+    def _edited_rect(self) -> QRectF:
+        """Where the message that is edited stands; without a size where there is none."""
+        message = self._by_id.get(self._edited_id)
+        if message is None or not message.items:
+            return QRectF()
+        places = range(message.start, message.start + len(message.items))
+        whole = QRectF(self.item_rect(places[0]).united(self.item_rect(places[-1])))
+        whole.setLeft(whole.right() - max(item.shown_width for item in message.items))
+        margin = 0 if message.view.role == "user" else 8
+        return whole.adjusted(-margin, -margin, margin, margin)
+
     def clear(self) -> None:
         """Show nothing."""
+        self._edited_id = self._revealed_id = ""
         self._messages.clear()
         self._by_id.clear()
         self._waiting.clear()
@@ -120,6 +214,16 @@ class MessageArea(QAbstractScrollArea):
         message = self._by_id.get(message_id)
         return message.text() if message else ""
 
+    def is_answer(self, message_id: str) -> bool:
+        """Whether a message was written by the model."""
+        message = self._by_id.get(message_id)
+        return message is not None and message.view.role != "user"
+
+    def can_go_on(self, message_id: str) -> bool:
+        """Whether a message is an unfinished answer that can be continued."""
+        message = self._by_id.get(message_id)
+        return message is not None and message.can_go_on
+
     @property
     def is_following(self) -> bool:
         """Whether the view stays at the end while text comes in."""
@@ -132,13 +236,18 @@ class MessageArea(QAbstractScrollArea):
 
     def jump_to_end(self) -> None:
         """Go to the end and follow it again."""
-        self._is_following = True
+        self._is_following, self._revealed_id = True, ""
         self._dirty = 0
         self._settle()
 
     # Building
 
     def _add(self, view: MessageView) -> None:
+        before = self._messages[-1] if self._messages else None
+        if before is not None:
+            was_unfinished, before.is_last = before.can_go_on, False
+            if was_unfinished:
+                self._refresh(before)
         message = MessageItems(view)
         message.start = len(self.flow.items)
         self._messages.append(message)
@@ -204,6 +313,7 @@ class MessageArea(QAbstractScrollArea):
                 bar.setRange(0, max(0, self.flow.height - height))
                 bar.setPageStep(height)
                 bar.setValue(bar.maximum() if self._is_following else self.flow.top(at) + offset)
+                self._go_to_revealed()
                 if changed < 0:
                     break
                 self._dirty = min(self._dirty, changed)
@@ -255,7 +365,7 @@ class MessageArea(QAbstractScrollArea):
     def _on_scrolled(self) -> None:
         if self._is_settling:
             return
-        bar = self.verticalScrollBar()
+        bar, self._revealed_id = self.verticalScrollBar(), ""
         self._is_following = bar.maximum() - bar.value() <= FOLLOW_PX
         # Here the end is not pulled back: within 48 px the view stays until new text comes.
         following, self._is_following = self._is_following, False
@@ -279,6 +389,12 @@ class MessageArea(QAbstractScrollArea):
     def _look(self, index: int, item: Item) -> Look:
         return Look(self.selection.part_of(index, item))
 
+    def _paint_bar(self, painter: QPainter, index: int) -> None:
+        """The bar beside what the model thought, without a break between its pieces."""
+        item = self.flow.items[index]
+        above = item.gap if index and self.flow.items[index - 1].is_aside else 0
+        painter.fillRect(QRectF(0, -above, 2, item.height + above), theme.palette().track)
+
     def _paint_over(self, painter: QPainter) -> None:
         """What lies above the messages."""
 
@@ -296,6 +412,8 @@ class MessageArea(QAbstractScrollArea):
             origin = QPointF(rect.topLeft())
             painter.save()
             painter.translate(origin)
+            if item.is_aside:
+                self._paint_bar(painter, index)
             item.paint(painter, QRectF(event.rect()).translated(-origin), look)
             painter.restore()
             wants_more |= look.wants_more

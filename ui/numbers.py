@@ -10,6 +10,7 @@ from PySide6.QtCore import QLocale
 UNKNOWN = "–"
 NBSP = "\u00a0"
 _GB = 1_000_000_000
+_LEAST_MB = 0.05  # less would be a zero here too
 
 
 def decimal(value: float, digits: int) -> str:
@@ -29,6 +30,13 @@ def tps(value: float | None) -> str:
     return decimal(value, 1 if value < 99.95 else 0)
 
 
+def predicted_tps(value: float | None) -> str:
+    """A predicted speed without the unit: whole from 10 up; it is not known better."""
+    if value is None or not math.isfinite(value) or value < 0:
+        return UNKNOWN
+    return decimal(value, 1 if value < 9.95 else 0)
+
+
 def seconds(value: float | None) -> str:
     """Seconds without the unit: two decimals below 10, one above."""
     if value is None or not math.isfinite(value) or value < 0:
@@ -36,9 +44,26 @@ def seconds(value: float | None) -> str:
     return decimal(value, 2 if value < 9.995 else 1)
 
 
+def gbps(value: float | None) -> str:
+    """10⁹ bytes a second without the unit: one decimal below 10, none above."""
+    return UNKNOWN if value is None else decimal(value, 1 if value < 9.95 else 0)
+
+
 def milliseconds(value: float) -> str:
     """Milliseconds without the unit: one decimal below 10, none above."""
     return decimal(value, 1 if value < 9.95 else 0)
+
+
+def time_left(value: float) -> str:
+    """ "8 s left", "3 min left", never 0."""
+    if value < 90:
+        return f"{max(1, round(value))}{NBSP}s left"
+    return f"{round(value / 60)}{NBSP}min left"
+
+
+def percent(share: float | None) -> str:
+    """A share as a whole percentage: 71%."""
+    return UNKNOWN if share is None else f"{decimal(100 * share, 0)}%"
 
 
 def gigabytes(num_bytes: int | None) -> str:
@@ -51,7 +76,8 @@ def gigabytes(num_bytes: int | None) -> str:
 def gigabyte_parts(parts: Sequence[int]) -> tuple[tuple[str, ...], str]:
     """The texts of ``parts`` and of their sum, in GB, rounded so that the written parts add up to the sum.
 
-    Largest-remainder rounding to hundredths; a value of 10 GB or more then loses its second decimal.
+    Largest-remainder rounding to hundredths; a value of 10 GB or more then loses its second decimal. What
+    would be a zero is written in MB.
     """
     exact = [part * 100 / _GB for part in parts]
     floors = [math.floor(value) for value in exact]
@@ -59,7 +85,15 @@ def gigabyte_parts(parts: Sequence[int]) -> tuple[tuple[str, ...], str]:
     by_remainder = sorted(range(len(parts)), key=lambda i: exact[i] - floors[i], reverse=True)
     for index in by_remainder[:missing]:
         floors[index] += 1
-    return tuple(_hundredths_text(value) for value in floors), _hundredths_text(sum(floors))
+    texts = tuple(_part_text(part, value) for part, value in zip(parts, floors, strict=True))
+    return texts, _hundredths_text(sum(floors))
+
+
+def size(num_bytes: int) -> str:
+    """Bytes with their unit: MB below 10 MB, else GB."""
+    if num_bytes < _GB // 100:
+        return f"{_megabytes(num_bytes)}{NBSP}MB"
+    return f"{gigabytes(num_bytes)}{NBSP}GB"
 
 
 def context(num_tokens: int | None) -> str:
@@ -70,6 +104,15 @@ def context(num_tokens: int | None) -> str:
         if num_tokens >= unit and num_tokens % unit == 0:
             return f"{num_tokens // unit}{suffix}"
     return count(num_tokens)
+
+
+def _part_text(part: int, hundredths: int) -> str:
+    is_small = hundredths == 0 and part >= _LEAST_MB * 1e6
+    return f"{_megabytes(part)}{NBSP}MB" if is_small else _hundredths_text(hundredths)
+
+
+def _megabytes(num_bytes: int) -> str:
+    return decimal(num_bytes / 1e6, 1)
 
 
 def _hundredths_text(value: int) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 
 from PySide6.QtCore import (
     QAbstractListModel,
+    QEvent,
     QModelIndex,
+    QObject,
     QPersistentModelIndex,
     QRect,
     QRectF,
@@ -31,7 +33,7 @@ from PySide6.QtWidgets import (
 from ui import theme
 from ui.card import Card
 from ui.controls import Button
-from ui.label import Label, one_line, plain_tooltip
+from ui.label import Label, key_text, one_line, plain_tooltip
 from ui.values import ModelRow
 
 Index = QModelIndex | QPersistentModelIndex
@@ -157,17 +159,29 @@ class ModelList(QListView):
 
 
 class ModelPicker(QWidget):
-    """A popup over the window; a click beside it or Esc closes it, and ``closed`` fires once for that."""
+    """A popup over the window; a click beside it or Esc closes it, and ``closed`` fires once for that.
+
+    One that ``has_files`` offers to choose others than those listed.
+    """
 
     model_chosen = Signal(str)
     file_requested = Signal()
     folder_requested = Signal()
+    library_requested = Signal()
     closed = Signal()
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(
+        self,
+        parent: QWidget,
+        title: str = "Models on this computer",
+        none: str = "No models here yet. Choose a GGUF file or a model folder.",
+        *,
+        has_files: bool = True,
+    ) -> None:
         super().__init__(parent)
         self._window = parent
-        self.setAccessibleName("Model picker")
+        self._title, self._none, self._has_files = title, none, has_files
+        self.setAccessibleName("Model picker" if has_files else title)
         self.panel = Card(is_popup=True, parent=self)
         self.list = ModelList()
         self._note = Label("Looking for models…", "ui", "text2", wrap=True)
@@ -175,6 +189,7 @@ class ModelPicker(QWidget):
         self._lay_out()
         self.list.chosen.connect(lambda path: self._leave(self.model_chosen, path))
         self.list.hide()
+        parent.installEventFilter(self)
         self.hide()
 
     def set_models(self, rows: Sequence[ModelRow]) -> None:
@@ -182,7 +197,7 @@ class ModelPicker(QWidget):
         self.list.models.set_rows(rows)
         self.list.setVisible(bool(rows))
         self._note_row.setVisible(not rows)
-        self._note.setText("No models here yet. Choose a GGUF file or a model folder.")
+        self._note.setText(self._none)
         loaded = next((place for place, row in enumerate(rows) if row.is_loaded), 0)
         if rows:
             self.list.setCurrentIndex(self.list.models.index(loaded))
@@ -206,7 +221,7 @@ class ModelPicker(QWidget):
 
     def focus_region(self) -> None:
         """Give the keyboard to the list, or to the first button where there is none."""
-        target = self.list if self.list.isVisibleTo(self) else self._file
+        target = self.list if self.list.isVisibleTo(self) else self._file if self._has_files else self
         target.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def close_picker(self) -> None:
@@ -224,7 +239,7 @@ class ModelPicker(QWidget):
         column = self._column = QVBoxLayout(self.panel)
         column.setContentsMargins(shadow + 8, shadow + 8, shadow + 8, shadow + 8)
         column.setSpacing(4)
-        title = Label("Models on this computer", "small", "text3", 600)
+        title = Label(self._title, "small", "text3", 600)
         head = QHBoxLayout()
         head.setContentsMargins(12, 2, 12, 2)
         head.addWidget(title)
@@ -242,10 +257,16 @@ class ModelPicker(QWidget):
         self._folder = Button("Choose a folder", "folder", "secondary")
         self._file.clicked.connect(lambda: self._leave(self.file_requested))
         self._folder.clicked.connect(lambda: self._leave(self.folder_requested))
+        self._library = Button("Library", "library", "ghost")
+        self._library.setToolTip(f"All models, and where to find more ({key_text('Ctrl+M')})")
+        self._library.clicked.connect(lambda: self._leave(self.library_requested))
         buttons.addWidget(self._file)
         buttons.addWidget(self._folder)
         buttons.addStretch(1)
+        buttons.addWidget(self._library)
         column.addLayout(buttons)
+        for button in (self._file, self._folder, self._library):
+            button.setVisible(self._has_files)
 
     def _place(self) -> None:
         """Size the panel to its rows and keep it inside the window."""
@@ -256,7 +277,22 @@ class ModelPicker(QWidget):
         self._column.invalidate()
         height = max(self._column.sizeHint().height(), self._column.totalHeightForWidth(width))
         left = min(self._anchor.left(), self.width() - width + shadow - 8) - shadow
-        self.panel.setGeometry(max(8 - shadow, left), self._anchor.bottom() + 7 - shadow, width, height)
+        top = self._anchor.bottom() + 7 - shadow
+        if top + height - shadow > self.height():  # no room below
+            top = max(8 - shadow, self._anchor.top() - 6 - height + shadow)
+        self.panel.setGeometry(max(8 - shadow, left), top, width, height)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is self._window and event.type() == QEvent.Type.Resize:
+            self.close_picker()
+        return super().eventFilter(watched, event)
+
+    def event(self, event: QEvent) -> bool:
+        is_key = isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape
+        if is_key and event.type() == QEvent.Type.ShortcutOverride:
+            event.accept()  # Esc closes what is on top before it does anything else in the window
+            return True
+        return super().event(event)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         inside = self.panel.geometry().adjusted(Card.SHADOW, Card.SHADOW, -Card.SHADOW, -Card.SHADOW)
@@ -270,7 +306,11 @@ class ModelPicker(QWidget):
         event.accept()  # the composer behind the popup gets no letters
 
     def focusNextPrevChild(self, next: bool) -> bool:
-        stops = [stop for stop in (self.list, self._file, self._folder) if stop.isVisibleTo(self)]
+        stops = [
+            stop for stop in (self.list, self._file, self._folder, self._library) if stop.isVisibleTo(self)
+        ]
+        if not stops:
+            return True
         held = next_ = -1
         for place, stop in enumerate(stops):
             if stop.hasFocus():
@@ -282,3 +322,11 @@ class ModelPicker(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         self._place()
+
+
+class DraftPicker(ModelPicker):
+    """The models that could draft for the loaded one; those that cannot say why. An empty path is none."""
+
+    def __init__(self, parent: QWidget) -> None:
+        none = "No models here yet. A smaller one of the same family in the models folder can draft."
+        super().__init__(parent, "Draft models on this computer", none, has_files=False)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ui.blocks import Item
-from ui.text_layout import units
+from ui.text_units import units
 
 _END = 1 << 30  # behind the text of any piece
 _WORD = re.compile(r"\w+")
@@ -46,6 +46,10 @@ class Selection:
                 self._anchor, self._head = (index, start), (index, end)
                 return
 
+    def take_all(self, items: Sequence[Item]) -> None:
+        """Select everything."""
+        self._anchor, self._head = (0, 0), (max(0, len(items) - 1), _END)
+
     def take_item(self, index: int, item: Item) -> None:
         """Select a whole piece."""
         self._anchor, self._head = (index, 0), (index, item.length)
@@ -66,13 +70,20 @@ class Selection:
 
     def text(self, items: Sequence[Item]) -> str:
         """All that is selected, as plain text."""
+        return self._joined(items, lambda item, start, end: item.text(start, end))
+
+    def markdown(self, items: Sequence[Item]) -> str:
+        """All that is selected, as Markdown."""
+        return self._joined(items, lambda item, start, end: item.markdown(start, end))
+
+    def _joined(self, items: Sequence[Item], read: Callable[[Item, int, int], str]) -> str:
         low, high = sorted((self._anchor, self._head))
         parts: list[str] = []
         for index in range(low[0], min(high[0] + 1, len(items))):
             part = self.part_of(index, items[index])
             if part:
                 lead = "" if not parts else "\n" if items[index].gap <= 4 else "\n\n"
-                parts.append(lead + items[index].text(*part))
+                parts.append(lead + read(items[index], *part))
         return "".join(parts)
 
 

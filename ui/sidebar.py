@@ -12,9 +12,11 @@ from ui import theme
 from ui.chat_list import ChatList
 from ui.controls import IconButton, ThemedButton
 from ui.label import Label, key_text
+from ui.navigation import Navigation
 from ui.painting import with_alpha
 from ui.panels import RAIL_WIDTH, SIDEBAR_WIDTH
-from ui.values import ChatRow
+from ui.search_panel import SearchPanel
+from ui.values import ChatRow, FolderRow, SearchView
 
 
 def logo_pixmap(size: int) -> QPixmap:
@@ -93,12 +95,21 @@ class Sidebar(QWidget):
     chat_selected = Signal(str)
     chat_renamed = Signal(str, str)
     chat_delete_requested = Signal(str)
+    page_clicked = Signal(str)
+    search_changed = Signal(str)
+    search_left = Signal()
+    search_requested = Signal()
+    hit_chosen = Signal(str, str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName("Sidebar")
         self.list = ChatList()
+        self.search = SearchPanel()
+        self.navigation = Navigation()
+        self.rail_navigation = Navigation(is_rail=True)
         self._current_chat: str | None = None
+        self._titles: dict[str, str] = {}
         self._empty = self._make_empty()
         self._pages = QStackedWidget(self)
         self._pages.addWidget(self._make_full())
@@ -109,6 +120,11 @@ class Sidebar(QWidget):
         self.list.chat_selected.connect(self.chat_selected)
         self.list.chat_renamed.connect(self.chat_renamed)
         self.list.chat_delete_requested.connect(self.chat_delete_requested)
+        for navigation in (self.navigation, self.rail_navigation):
+            navigation.page_clicked.connect(self.page_clicked)
+        self.search.field.textChanged.connect(self.search_changed)
+        self.search.left.connect(self.search_left)
+        self.search.hit_chosen.connect(self.hit_chosen)
         self.set_chats((), None)
         self.set_rail(False)
         theme.notifier().changed.connect(self.update)
@@ -127,10 +143,45 @@ class Sidebar(QWidget):
         """Show these chats, newest first; ``current_id`` is the one in the transcript."""
         self._current_chat = current_id
         self.list.set_rows(rows, current_id)
+        self._titles = {row.chat_id: row.title for row in rows}
         if not rows and self.list.hasFocus():  # the last chat was deleted: the keyboard stays here
             self._new_chat.setFocus(Qt.FocusReason.ShortcutFocusReason)
-        self.list.setVisible(bool(rows))
-        self._empty.setVisible(not rows)
+        self._show_parts()
+
+    def set_folders(self, folders: Sequence[FolderRow]) -> None:
+        """Show these folders, with the chats that are in them."""
+        self.list.set_folders(folders)
+        self._show_parts()
+
+    def set_search(self, view: SearchView | None) -> None:
+        """Show what was found in place of the list; None brings that back."""
+        self.search.set_view(view)
+        self._show_parts()
+
+    def focus_search(self) -> None:
+        """Give the keyboard to the search field, its words chosen."""
+        self.search.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.search.field.selectAll()
+
+    def title_of(self, chat_id: str) -> str:
+        """The title of a listed chat, "" for another."""
+        return self._titles.get(chat_id, "")
+
+    def _show_parts(self) -> None:
+        """The list, what was found, or the words for a list without chats."""
+        has_any, is_searching = self.list.model().rowCount() > 0, self.search.is_searching
+        self.list.setVisible(has_any and not is_searching)
+        self._empty.setVisible(not has_any and not is_searching)
+
+    def add_page(self, key: str, icon: str, title: str, shortcut: str = "") -> None:
+        """Offer a page of the window, in the panel and in the rail."""
+        for navigation in (self.navigation, self.rail_navigation):
+            navigation.add_page(key, icon, title, shortcut)
+
+    def set_page(self, key: str) -> None:
+        """Mark the page that is shown; empty for none."""
+        for navigation in (self.navigation, self.rail_navigation):
+            navigation.set_current(key)
 
     def rename_chat(self) -> None:
         """Edit the title of the chat under the keyboard, else of the one in the transcript."""
@@ -143,6 +194,8 @@ class Sidebar(QWidget):
         """Give the keyboard to what matters most here: the list, else New chat."""
         if self.is_rail:
             self._rail_toggle.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        elif self.search.is_searching:
+            self.focus_search()
         elif self.list.isVisible():
             self.list.setFocus(Qt.FocusReason.ShortcutFocusReason)
         else:
@@ -163,15 +216,20 @@ class Sidebar(QWidget):
         column = QVBoxLayout(page)
         column.setContentsMargins(12, 8, 0, 0)
         column.setSpacing(0)
-        for part in (brand, self._new_chat):
+        for part in (brand, self._new_chat, self.search.field):
             row = QHBoxLayout()
             row.setContentsMargins(0, 0, 11, 0)
             row.addLayout(part) if isinstance(part, QHBoxLayout) else row.addWidget(part)
             column.addLayout(row)
             column.addSpacing(12 if part is brand else 8)
         column.addWidget(self.list, 1)
+        column.addWidget(self.search, 1)
         column.addWidget(self._empty)
         column.addStretch(0)
+        foot = QHBoxLayout()
+        foot.setContentsMargins(0, 0, 11, 0)
+        foot.addWidget(self.navigation)
+        column.addLayout(foot)
         return page
 
     def _make_empty(self) -> QWidget:
@@ -199,10 +257,13 @@ class Sidebar(QWidget):
         self._rail_toggle.clicked.connect(self.toggle_clicked)
         new_chat = IconButton("plus", f"New chat ({key_text('Ctrl+N')})")
         new_chat.clicked.connect(self.new_chat_clicked)
-        for button in (self._rail_toggle, new_chat):
+        search = IconButton("search", f"Search chats ({key_text('Ctrl+K')})")
+        search.clicked.connect(self.search_requested)
+        for button in (self._rail_toggle, new_chat, search):
             column.addWidget(button, 0, Qt.AlignmentFlag.AlignHCenter)
             column.addSpacing(4)
         column.addStretch(1)
+        column.addWidget(self.rail_navigation)
         return page
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -1,6 +1,7 @@
 """Cuts a Markdown stream into chunks that never change again, and an open tail of bounded size.
 
-Knows lines, fences, list nesting and tables; what stands inside a chunk is read by ``ui.markdown``. No Qt.
+Knows lines, fences, list nesting, tables and formulas that stand alone; what stands inside a chunk is read by
+``ui.markdown``. No Qt.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ _ITEM = re.compile(r"([-+*]|(\d{1,9})[.)])(?:([ \t]+)(?=\S)|[ \t]*$)")
 _RULE = re.compile(r"([-*_])[ \t]*(?:\1[ \t]*){2,}$")
 _HEADING = re.compile(r"#{1,6}(?:[ \t]|$)")
 _DELIMITER = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?$")
+# A formula that stands alone: what begins its first line, and what then ends its last.
+_MATH = re.compile(r"\$\$|\\\[|\\begin\{(?:align|equation|gather|multline|eqnarray|flalign)\*?\}")
+MATH_STOPS = " \t\r.,;"  # of the sentence that a formula ends
 # A line that may still become a marker: shown only when it is complete, so that nothing flickers.
 _UNDECIDED = re.compile(r"[ \t]*(?:[-=*_+#`~>|: \t]+|\d{1,9}[.)])$")
 
@@ -30,7 +34,7 @@ class Chunk:
     Pieces of one code block share ``code_id``; ``is_first`` and ``is_last`` mark its ends.
     """
 
-    kind: str  # text | code | table
+    kind: str  # text | code | table | math
     source: str
     level: int = 0
     number: int | None = None  # what an ordered list item shows
@@ -45,7 +49,7 @@ class Chunk:
 class _Open:
     """The chunk being written."""
 
-    kind: str  # text | quote | indented | table | code
+    kind: str  # text | quote | indented | table | code | math
     level: int = 0
     lines: list[str] = field(default_factory=list)
     num_chars: int = 0
@@ -54,7 +58,7 @@ class _Open:
     is_joined: bool = False
     header: tuple[str, ...] = ()  # a table's first two lines, once it goes on in a further piece
     language: str = ""
-    fence: str = ""
+    fence: str = ""  # what closes code or a formula
     indent: int = 0
     is_first: bool = True
 
@@ -99,7 +103,7 @@ class BlockSplitter:
         if self._partial:
             self._line(self._partial)
         self._partial = ""
-        self._close()
+        self._close_all()
 
     def take(self) -> list[Chunk]:
         """Chunks that became final since the last call, in order."""
@@ -117,7 +121,7 @@ class BlockSplitter:
         if self._partial and (self._is_code() or not _UNDECIDED.match(self._partial)):
             trial._line(self._partial)
         was_code = trial._is_code()
-        trial._close()
+        trial._close_all()
         done = trial._done
         if was_code and done:
             done[-1] = replace(done[-1], is_last=False)
@@ -128,19 +132,23 @@ class BlockSplitter:
 
     def _join_next(self) -> None:
         """After a cut inside a line: the rest is the same paragraph."""
-        chunk = self._open
-        self._close()
+        chunk = self._close_all()
         level = (chunk.level + chunk.is_item) if chunk else 0
         self._open = _Open("text", level, is_joined=True)
 
-    def _line(self, raw: str) -> None:
+    def _line(self, raw: str, *, may_be_math: bool = True) -> None:
         if self._is_code():
             self._code_line(raw)
+            return
+        if self._open and self._open.kind == "math":
+            self._math_line(self._open, raw)
             return
         line = raw.removesuffix("\r").expandtabs(4) if "\t" in raw[:16] else raw.removesuffix("\r")
         body = line.lstrip(" ")
         if not body.strip():
             self._blank()
+        elif may_be_math and (start := _MATH.match(body)) and self._is_alone(start[0], body):
+            self._open_math(start[0], body, len(line) - len(body))
         else:
             self._block_line(line, body, len(line) - len(body))
 
@@ -283,11 +291,55 @@ class BlockSplitter:
         spaces = len(raw) - len(raw.lstrip(" "))
         code.add(raw[min(spaces, code.indent) :])
 
+    @staticmethod
+    def _is_alone(start: str, body: str) -> bool:
+        """Whether no other text follows the formula that begins on this line."""
+        end = _math_end(start)
+        closing = body.find(end, len(start), MAX_CHARS)
+        return closing < 0 or not body[closing + len(end) :].strip(MATH_STOPS)
+
+    def _open_math(self, start: str, body: str, indent: int) -> None:
+        inside = len([offset for offset in self._offsets if offset <= indent])
+        self._leave(inside)
+        self._open = _Open("math", inside, fence=_math_end(start))
+        self._open.add(body)
+        if body.find(self._open.fence, len(start), MAX_CHARS) > 0:
+            self._close()
+
+    def _math_line(self, math: _Open, raw: str) -> None:
+        """The next line of a formula; a blank one, or too many, show that it is none."""
+        is_full = len(math.lines) >= MAX_LINES or math.num_chars + len(raw) > MAX_CHARS
+        if not raw.strip() or is_full:
+            self._close()
+            self._line(raw)
+            return
+        math.add(raw)
+        if raw.rstrip(MATH_STOPS).endswith(math.fence):
+            self._close()
+
+    def _emit_math(self, math: _Open) -> None:
+        """Final where it is complete, else read again as text."""
+        source = "\n".join(line.strip() for line in math.lines)
+        formula = source.rstrip(MATH_STOPS)
+        if formula.endswith(math.fence) and len(formula) >= 2 * len(math.fence):
+            self._done.append(Chunk("math", source, math.level))
+            return
+        for line in math.lines:
+            self._line(line, may_be_math=False)
+
     def _emit_code(self, code: _Open, is_last: bool) -> None:
         text = "\n".join(code.lines)
         chunk = Chunk("code", text, code.level, language=code.language, code_id=self._code_id)
         first = code.is_first
         self._done.append(replace(chunk, is_first=first, is_last=is_last, is_joined=not first))
+
+    def _close_all(self) -> _Open | None:
+        """Close the open chunk, and the text that is left of a formula without an end; the last of them."""
+        last = None
+        while self._open:
+            last = self._open
+            self._close()
+        return last
 
     def _close(self) -> None:
         chunk, self._open = self._open, None
@@ -296,11 +348,18 @@ class BlockSplitter:
             return
         if chunk.kind == "code":
             self._emit_code(chunk, is_last=True)
+        elif chunk.kind == "math":
+            self._emit_math(chunk)
         elif chunk.lines:
             kind = "table" if chunk.kind == "table" else "text"
             source = "\n".join(chunk.lines)
             done = Chunk(kind, source, chunk.level, number=chunk.number, is_joined=chunk.is_joined)
             self._done.append(done)
+
+
+def _math_end(start: str) -> str:
+    """What ends a formula that begins with ``start``."""
+    return start if start == "$$" else start.replace("[", "]").replace("begin", "end")
 
 
 def _num_cells(row: str) -> int:

@@ -9,8 +9,10 @@ from ui import theme
 from ui.blocks import GAP, INDENT, Item, Look
 from ui.code_block import BAR
 from ui.markdown import Spans, Table
+from ui.markdown_source import table_source
 from ui.sideways import BAR_PX, Sideways
-from ui.text_layout import Style, TextLayout, cut, units
+from ui.text_layout import Style, TextLayout
+from ui.text_units import cut, units
 
 _PAD_X, _PAD_Y = 12, 7
 _MIN_COLUMN = 96
@@ -94,7 +96,7 @@ class TableItem(Item):
         widths = self._shape.widths(width - self._left(width))
         self._cells, self._heights = [], []
         for row in self._rows:
-            style = _HEAD if row is self.block.header else _BODY
+            style = self.toned(_HEAD if row is self.block.header else _BODY)
             cells = [
                 TextLayout.of_spans(_cut_cell(cell), style, room - 2 * _PAD_X, align)
                 for cell, room, align in zip(row, widths, self.block.aligns, strict=False)
@@ -183,6 +185,10 @@ class TableItem(Item):
 
     def text(self, start: int, end: int) -> str:
         return cut(self._plain, start, end)
+
+    def markdown(self, start: int, end: int) -> str:
+        """Between pipes where all of the piece is taken."""
+        return table_source(self.block) if (start, end) == (0, self.length) else self.text(start, end)
 
 
 def _plain(cell: Spans) -> str:

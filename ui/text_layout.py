@@ -1,6 +1,6 @@
 """Lays out and paints one piece of styled text with QTextLayout; nothing in it can name a resource to load.
 
-Positions are Qt's UTF-16 units; ``units`` and ``cut`` translate. Knows no messages.
+Positions are Qt's UTF-16 units. Knows no messages.
 """
 
 from __future__ import annotations
@@ -23,21 +23,10 @@ from PySide6.QtGui import (
 
 from ui import theme
 from ui.markdown import Span, Spans
+from ui.text_units import cut, units
 
 BOX_PAD = 3  # what the ground of inline code reaches beyond its letters
 _NO_WRAP_WIDTH = 1_000_000.0
-
-
-def units(text: str) -> int:
-    """Length in UTF-16 units."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-def cut(text: str, start: int, end: int) -> str:
-    """The part between two positions in UTF-16 units."""
-    if text.isascii():
-        return text[start:end]
-    return text.encode("utf-16-le", "surrogatepass")[2 * start : 2 * end].decode("utf-16-le", "replace")
 
 
 class Style(NamedTuple):
@@ -81,9 +70,11 @@ class TextLayout:
         option = QTextOption(_ALIGN[align])
         wrap = QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere
         option.setWrapMode(wrap if style.wraps else QTextOption.WrapMode.ManualWrap)
-        if _is_right_to_left(text):
+        self.is_right_to_left = style.wraps and _is_right_to_left(text)  # code never is
+        if self.is_right_to_left:
             option.setTextDirection(Qt.LayoutDirection.RightToLeft)
-            option.setAlignment(_ALIGN[_MIRRORED[align]] | Qt.AlignmentFlag.AlignAbsolute)
+            side = "right" if align == "left" else align
+            option.setAlignment(_ALIGN[side] | Qt.AlignmentFlag.AlignAbsolute)
         self._option = option
 
     @classmethod
@@ -112,6 +103,11 @@ class TextLayout:
         layout = cls(text, style, width)
         layout.break_lines()
         return layout
+
+    def narrow(self, width: float) -> None:
+        """Set it again for the width it needs: what reads from the right begins at that edge."""
+        self._width = width
+        self.break_lines()
 
     def break_lines(self) -> None:
         """Set the lines, each ``line_px`` high."""
@@ -159,8 +155,13 @@ class TextLayout:
         """The text position nearest to a point."""
         for line in self.lines():
             if point.y() < self._top(line) + self._style.line_px:
-                return int(line.xToCursor(point.x()))
+                return self._whole(int(line.xToCursor(point.x())))
         return self.length
+
+    def _whole(self, position: int) -> int:
+        """Not inside of what is seen as one character, as a family of emoji is where a font lacks it."""
+        layout = self._layout
+        return position if layout.isValidCursorPosition(position) else layout.previousCursorPosition(position)
 
     def link_at(self, point: QPointF) -> str:
         """The address under a point, or ""."""
@@ -168,6 +169,11 @@ class TextLayout:
             if any(rect.contains(point) for rect in self.rects(start, end)):
                 return href
         return ""
+
+    def links(self) -> list[tuple[str, str, QRectF]]:
+        """Words, address and first line of every link, in order."""
+        places = ((start, end, href, self.rects(start, end)) for start, end, href in self._links)
+        return [(cut(self.text, start, end), href, rects[0]) for start, end, href, rects in places if rects]
 
     def rects(self, start: int, end: int) -> list[QRectF]:
         """One rectangle for each line that characters ``start`` to ``end`` stand on."""
@@ -222,7 +228,6 @@ _ALIGN = {
     "center": Qt.AlignmentFlag.AlignHCenter,
     "right": Qt.AlignmentFlag.AlignRight,
 }
-_MIRRORED = {"left": "right", "center": "center", "right": "left"}
 
 
 def _is_right_to_left(text: str) -> bool:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QElapsedTimer, QRectF, Qt, Signal
-from PySide6.QtGui import QAction, QActionGroup, QPainter, QPaintEvent
+from PySide6.QtGui import QAction, QActionGroup, QKeySequence, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QWidget
 
 from ui import numbers, theme
 from ui.chip import ModelChip
-from ui.controls import IconButton
+from ui.controls import Button, IconButton
 from ui.label import key_text
 from ui.values import ChipView, SpeedView
 
 HEIGHT = 48
+_WORDS_FROM = 720  # px; narrower, buttons have icons alone
 DIGITS_MS = 250  # the digits change at most four times a second
 THEMES = (("system", "System"), ("light", "Light"), ("dark", "Dark"))
 
@@ -52,6 +53,12 @@ class TopBar(QWidget):
     folder_requested = Signal()
     models_folder_requested = Signal()
     about_requested = Signal()
+    shortcuts_requested = Signal()
+    palette_requested = Signal()
+    instructions_clicked = Signal()
+    export_requested = Signal(str, str)  # a chat, "" for all, and "md" or "json"
+    import_requested = Signal()
+    temporary_requested = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -63,12 +70,25 @@ class TopBar(QWidget):
         self.tuning.clicked.connect(self.tuning_clicked)
         self.menu = self._make_menu()
         self._more = IconButton("ellipsis", "More")
-        self._more.clicked.connect(self._open_menu)
+        self._more.clicked.connect(lambda: _open_under(self.menu, self._more))
+        self.export_menu = self._make_export_menu()
+        self._export = IconButton("upload", "Export this chat")
+        self._export.clicked.connect(lambda: _open_under(self.export_menu, self._export))
+        self._instructions = Button("Instructions", "file-text", "ghost")
+        self._instructions_icon = IconButton("file-text", "")
+        for each in (self._instructions, self._instructions_icon):
+            each.clicked.connect(lambda _=False: self._on_instructions_clicked())
+        self.set_own_options(False)
+        self._chat_id = ""
+        self.set_chat("")
         row = self._row = QHBoxLayout(self)
         row.setContentsMargins(24, 0, 12, 1)
         row.setSpacing(4)
         row.addWidget(self.chip)
         row.addStretch(1)
+        row.addWidget(self._instructions)
+        row.addWidget(self._instructions_icon)
+        row.addWidget(self._export)
         row.addWidget(self._more)
         row.addWidget(self.tuning)
         theme.notifier().changed.connect(self.update)
@@ -89,8 +109,59 @@ class TopBar(QWidget):
         """Give the keyboard to the chip."""
         self.chip.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
+    def set_chat(self, chat_id: str) -> None:
+        """The chat that can be exported; "" where it has not begun."""
+        self._chat_id = chat_id
+        self._export.setEnabled(bool(chat_id))
+
+    def set_own_options(self, has_any: bool) -> None:
+        """Say whether the shown chat has instructions or sampling of its own."""
+        state = " of this chat: changed" if has_any else " of this chat"
+        for each in (self._instructions, self._instructions_icon):
+            each.setToolTip(f"Instructions and sampling{state} ({key_text('Ctrl+I')})")
+            each.setAccessibleName(f"Instructions and sampling{state}")
+        self.has_own_options = has_any
+        self._instructions.set_role("secondary" if has_any else "ghost")
+        self._instructions_icon.setCheckable(has_any)
+        self._instructions_icon.setChecked(has_any)
+
+    @property
+    def instructions(self) -> Button | IconButton:
+        """The button for what this chat is answered with, with its words where there is room."""
+        return self._instructions_icon if self._instructions.isHidden() else self._instructions
+
+    def _on_instructions_clicked(self) -> None:
+        self._instructions_icon.setChecked(
+            self.has_own_options
+        )  # the tint says that there are some, not that it is open
+        self.instructions_clicked.emit()
+
+    @property
+    def chat_id(self) -> str:
+        """The shown chat, "" where it has not begun."""
+        return self._chat_id
+
+    def _make_export_menu(self) -> QMenu:
+        menu = QMenu(self)
+        for kind, label in (("md", "As Markdown…"), ("json", "As JSON, with all branches…")):
+            action = menu.addAction(label)
+            action.triggered.connect(
+                lambda _=False, kind=kind: self.export_requested.emit(self._chat_id, kind)
+            )
+        return menu
+
     def _make_menu(self) -> QMenu:
         menu = QMenu(self)
+        for label, slot, keys in (
+            ("New temporary chat", self.temporary_requested.emit, "Ctrl+Shift+N"),
+            ("Import chats…", self.import_requested.emit, ""),
+            ("Export all chats…", lambda: self.export_requested.emit("", "json"), ""),
+        ):
+            action = menu.addAction(label)
+            action.setShortcut(QKeySequence(keys))
+            action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)  # the window has the key
+            action.triggered.connect(lambda _=False, slot=slot: slot())
+        menu.addSeparator()
         themes = self.themes = menu.addMenu("Theme")
         group = QActionGroup(themes)
         for key, label in THEMES:
@@ -108,13 +179,21 @@ class TopBar(QWidget):
         ):
             menu.addAction(label).triggered.connect(lambda _=False, signal=signal: signal.emit())
         menu.addSeparator()
+        for label, asks, keys in (
+            ("All commands…", self.palette_requested, "Ctrl+Shift+P"),
+            ("Keyboard shortcuts", self.shortcuts_requested, "F1"),
+        ):
+            action = menu.addAction(label)
+            action.setShortcut(QKeySequence(keys))
+            action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)  # the window has the key
+            action.triggered.connect(lambda _=False, asks=asks: asks.emit())
         menu.addAction("About Decodeck").triggered.connect(lambda _=False: self.about_requested.emit())
         return menu
 
-    def _open_menu(self) -> None:
-        corner = self._more.mapToGlobal(self._more.rect().bottomRight())
-        corner.setX(corner.x() - self.menu.sizeHint().width())
-        self.menu.popup(corner)
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        has_room = self.width() >= _WORDS_FROM
+        self._instructions.setVisible(has_room)
+        self._instructions_icon.setVisible(not has_room)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -124,3 +203,10 @@ class TopBar(QWidget):
 def _check(group: QActionGroup, key: str) -> None:
     for action in group.actions():
         action.setChecked(action.data() == key)
+
+
+def _open_under(menu: QMenu, button: IconButton) -> None:
+    """Open a menu so that it ends where its button ends."""
+    corner = button.mapToGlobal(button.rect().bottomRight())
+    corner.setX(corner.x() - menu.sizeHint().width())
+    menu.popup(corner)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QFontMetricsF, QPainter, QPen
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ui import theme
+from ui.fit import FIT_ICONS, FIT_TOKENS
 from ui.gauge import Gauge
 from ui.label import plain_tooltip
-from ui.painting import Run, draw_runs
+from ui.painting import Run, draw_runs, draw_runs_right, runs_width
 from ui.values import VerdictView
 
-_ICONS = {"fits": "circle-check", "tight": "triangle-alert", "no": "circle-x"}
-_TOKENS = {"fits": "ok", "tight": "warn", "no": "bad"}
 _LEFT = 42.0
+_GAP = 12.0
 
 
 class VerdictCard(Gauge):
@@ -32,29 +32,43 @@ class VerdictCard(Gauge):
         """Show ``view`` at once: it follows the control under the pointer."""
         self._view = view
         self.setVisible(view is not None)
-        self.setToolTip("" if view is None else plain_tooltip(f"{view.title}. {view.detail}"))
+        self.setToolTip("" if view is None else plain_tooltip(self.sentence(), view.tooltip))
         self.show_now()
 
     def sentence(self) -> str:
-        return "" if self._view is None else f"{self._view.title}. {self._view.detail}"
+        if self._view is None:
+            return ""
+        lines = (self._view.title, self._view.detail, self._view.quality)
+        return ". ".join(line for line in lines if line)
 
     def paint(self, painter: QPainter) -> None:
         if self._view is None:
             return
         colors = theme.palette()
-        token = _TOKENS[self._view.kind]
+        token = FIT_TOKENS[self._view.kind]
         ink, ground, line = (getattr(colors, f"{token}{part}") for part in ("", "_soft", "_line"))
         painter.setPen(QPen(line, 1))
         painter.setBrush(ground)
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
-        theme.draw_icon(painter, QRectF(13, (self.height() - 18) / 2, 18, 18), _ICONS[self._view.kind], ink)
-        room = self.width() - _LEFT - 10
-        for text, style, weight, color, baseline in (
-            (self._view.title, "ui", 600, ink, 20.0),
-            (self._view.detail, "small", 400, colors.text1 if theme.is_dark() else colors.text2, 37.0),
+        theme.draw_icon(
+            painter, QRectF(13, (self.height() - 18) / 2, 18, 18), FIT_ICONS[self._view.kind], ink
+        )
+        self._paint_lines(painter, self._view, ink)
+
+    def _paint_lines(self, painter: QPainter, view: VerdictView, ink: QColor) -> None:
+        """Two lines, and the quality at the end of the first where there is room for it."""
+        colors = theme.palette()
+        right = self.width() - 12.0
+        quiet = colors.text1 if theme.is_dark() else colors.text2
+        quality = Run(view.quality, theme.font("micro"), quiet)
+        title = Run(view.title, theme.font("ui", 600), ink)
+        if view.quality and _LEFT + runs_width([title, quality]) + _GAP <= right:
+            draw_runs_right(painter, right, 20, [quality])
+        for text, font, color, baseline in (
+            (view.title, title.font, ink, 20.0),
+            (view.detail, theme.font("small"), quiet, 37.0),
         ):
-            font = theme.font(style, weight)
-            short = QFontMetricsF(font).elidedText(text, Qt.TextElideMode.ElideRight, room)
+            short = QFontMetricsF(font).elidedText(text, Qt.TextElideMode.ElideRight, right - _LEFT)
             draw_runs(painter, _LEFT, baseline, [Run(short, font, color)])
 
     def sizeHint(self) -> QSize:

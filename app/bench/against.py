@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.bench.contenders import Contender, Ours, Pulse, Theirs, file_step_bytes, require_llama_cpp
-from app.bench.interleave import Spread, interleave, values
+from app.bench.interleave import Spread, interleave, values, warmed
 from app.bench.lengths import DECODE_STEPS, MOST_LOADS, Lengths
 from engine.errors import WishError
 from engine.fit.plan import plan
@@ -118,9 +118,7 @@ def compared(
         OURS: lambda: measure.cost(ours),
         THEIRS: lambda: measure.cost(theirs),
     }
-    for warm_up in sides.values():
-        warm_up()
-    samples = interleave(sides, repeat, pulse)
+    samples = warmed(sides, repeat, pulse)
     return Figure.of(
         measure.name, measure.unit, values(samples, OURS), values(samples, THEIRS), measure.tokens
     )

@@ -15,7 +15,6 @@ from typing import Any
 from engine.errors import WishError
 from engine.types import LoadSpec
 
-LATER = ("predict", "speculation")  # reports that are named but do not exist yet
 DEFAULT_REPEAT = 5
 MOST_BATCH = 64
 _FLAGS = {"contexts": "--context", "batches": "--batch", "formats": "--format"}
@@ -37,12 +36,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--model", metavar="PATH", help="GGUF file or Hugging Face folder")
     which.add_argument("--random", metavar="SHAPE:TYPES", help="random weights, such as 1B:Q4_K_M,head=Q8_0")
-    parser.add_argument("--format", "--quant", dest="formats", metavar="F,F", help="auto, file, f32, bf16")
+    parser.add_argument("--format", "--quant", dest="formats", metavar="F,F", help="as for chat, several")
     parser.add_argument(
         "--context", dest="contexts", metavar="N,N", help="tokens in the cache, default 0,2048"
     )
     parser.add_argument("--batch", dest="batches", metavar="N,N", help="sequences at once, default 1")
-    parser.add_argument("--kv", metavar="BITS", help="auto, 32 or 16")
+    parser.add_argument("--kv", metavar="BITS", help="auto, 32, 16, 8 or 4")
     parser.add_argument("--device", metavar="DEVICE", help="auto or cpu")
     parser.add_argument("--threads", type=int, metavar="N", help="default: one for each physical core")
     parser.add_argument("--repeat", type=int, metavar="N", help="rounds, default 5")
@@ -52,8 +51,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--roofline", nargs="*", metavar="GOAL", help="every goal, or the named ones")
     what.add_argument("--kernels", action="store_true", help="every kernel on the model's matrices")
     what.add_argument("--quality", action="store_true", help="perplexity and KL divergence by format")
-    for name in LATER:
-        what.add_argument(f"--{name}", dest="later", action="store_const", const=name, help=argparse.SUPPRESS)
+    what.add_argument("--speculation", action="store_true", help="what drafts bring on recorded answers")
+    what.add_argument("--predict", action="store_true", help="predictions beside what comes of them")
 
 
 def run(arguments: argparse.Namespace, around: Surroundings) -> int:
@@ -61,8 +60,10 @@ def run(arguments: argparse.Namespace, around: Surroundings) -> int:
     from app.bench import tables
     from engine.hardware.probe import probe
 
-    if "later" in arguments:
-        raise WishError(f"--{arguments.later} does not exist in this version.", "See decodeck bench --help.")
+    if around.wish.device not in ("auto", "cpu"):
+        raise WishError(
+            f"Device {around.wish.device!r} cannot be measured in this version.", "Choose auto or cpu."
+        )
     if _repeat(arguments) < 1:
         raise WishError(f"--repeat {arguments.repeat} cannot be used.", "Give 1 or more.")
     if "tokens" in arguments and "quality" not in arguments:
@@ -75,6 +76,12 @@ def run(arguments: argparse.Namespace, around: Surroundings) -> int:
         measure, lines = _kernels, tables.kernel_lines
     elif "quality" in arguments:
         measure, lines = _quality, tables.quality_lines
+    elif "speculation" in arguments:
+        measure, lines = _speculation, tables.speculation_lines
+    elif "predict" in arguments:
+        from app.bench.predict_tables import predict_lines
+
+        measure, lines = _predict, predict_lines
     else:
         measure, lines = _runs, tables.run_lines
     report = {"hardware": asdict(probe())} | measure(arguments, around)
@@ -132,7 +139,12 @@ def _kernels(arguments: argparse.Namespace, around: Surroundings) -> dict[str, A
 
 
 def _quality(arguments: argparse.Namespace, around: Surroundings) -> dict[str, Any]:
+    from app import paths
+    from app.atomic_file import StorageError
     from app.bench.quality import DEFAULT_TOKENS, LEAST_TOKENS, cases, measure_quality
+    from app.fingerprint import fingerprint
+    from app.quality_record import MeasuredModel, keep
+    from engine.models.spec import read_spec
 
     if "contexts" in arguments or "batches" in arguments or around.wish.context:
         raise WishError("--quality reads windows of its own length.", "Leave contexts and batches out.")
@@ -143,8 +155,48 @@ def _quality(arguments: argparse.Namespace, around: Surroundings) -> dict[str, A
         raise WishError(f"--tokens {tokens} cannot be used.", f"Give {LEAST_TOKENS} or more.")
     formats = _texts(arguments, "formats") or [each for each in [around.wish.format] if each != "auto"]
     wish = _wish(arguments, around)
+    spec = read_spec(wish.path)
+    content = fingerprint(spec)  # of what is measured, should it be replaced meanwhile
     measured = measure_quality(wish, cases(formats, wish.kv), tokens, around.say)
+    try:
+        keep(paths.quality_file(), MeasuredModel(content, spec.name, measured.figures()))
+        around.say("kept; the window shows it beside the formats")
+    except StorageError as error:
+        around.say(f"not kept for the window. {error}")
     return {"model": wish.path} | measured.as_json()
+
+
+def _speculation(arguments: argparse.Namespace, around: Surroundings) -> dict[str, Any]:
+    from app.bench.speculation import measure_speculation
+
+    if "contexts" in arguments or "batches" in arguments or around.wish.context:
+        raise WishError("--speculation reads chats of its own.", "Leave contexts and batches out.")
+    formats = _texts(arguments, "formats") or [around.wish.format]
+    if len(formats) > 1:
+        raise WishError("--speculation measures one format.", "Give one with --format.")
+    wish = replace(_wish(arguments, around), format=formats[0])
+    # A random model has bytes for tokens, as none does that is used.
+    words = around.starter() if "random" in arguments else None
+    return measure_speculation(wish, words, _repeat(arguments), around.say)
+
+
+def _predict(arguments: argparse.Namespace, around: Surroundings) -> dict[str, Any]:
+    from app.bench import make_model, model_types
+    from app.bench.predict import CONTEXT, Case, cases, measure_predictions
+
+    def random_model(shape: str, types: str) -> Path:
+        return make_model.ensure(model_types.shape_named(shape), model_types.parse_mix(types), around.say)
+
+    if "contexts" in arguments or "batches" in arguments:
+        raise WishError("--predict fills a context of its own.", "Leave contexts and batches out.")
+    formats = _texts(arguments, "formats") or [around.wish.format]
+    if "model" in arguments or "random" in arguments:
+        path = _wish(arguments, around).path
+        chosen = iter([Case(Path(path).name, path, format) for format in formats])
+    else:
+        chosen = (each for each in cases(random_model) if formats == ["auto"] or each.format in formats)
+    context = around.wish.context or CONTEXT
+    return measure_predictions(chosen, around.wish, _repeat(arguments), around.say, context)
 
 
 def _wish(arguments: argparse.Namespace, around: Surroundings) -> LoadSpec:
@@ -164,7 +216,14 @@ def _repeat(arguments: argparse.Namespace) -> int:
 
 
 def _texts(arguments: argparse.Namespace, name: str) -> list[str]:
-    return [text.strip() for text in getattr(arguments, name, "").split(",") if text.strip()]
+    """Words between commas; none where the option is not given. Raises WishError for empty ones."""
+    if name not in arguments:
+        return []
+    words = [text.strip() for text in getattr(arguments, name).split(",")]
+    if not all(words):
+        hint = f"Give names between commas, such as {_FLAGS[name]} int8,int4, or leave it out."
+        raise WishError(f"{_FLAGS[name]} {getattr(arguments, name)!r} names nothing.", hint)
+    return words
 
 
 def _numbers(

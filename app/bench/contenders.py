@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.bench.process import Worker
+from app.bench.streams import Stream
 from engine.errors import WishError
 from engine.types import LoadSpec, ModelSpec
 
@@ -27,6 +28,7 @@ class Held:
     prefill_piece: int
     weight_bits: float
     kernels: str
+    is_native: bool
     weight_bytes_per_step: int
     kv_bytes_per_token: int
 
@@ -44,13 +46,20 @@ class Contender:
         self.load_s = load_s
         self._worker = worker
 
-    def prefill_s(self, tokens: int) -> float:
-        """Seconds to read a prompt of ``tokens`` into an empty cache, up to the first chosen token."""
-        return float(self._worker.ask("prefill", tokens=tokens)["seconds"])
+    def prefill_s(self, tokens: int, **shape: int) -> float:
+        """Seconds to read a prompt of ``tokens`` into an empty cache, up to the first chosen token. Ours
+        takes ``within``, see `app.bench.worker`.
+        """
+        return float(self._worker.ask("prefill", tokens=tokens, **shape)["seconds"])
 
     def step_s(self, steps: int, depth: int, **shape: int) -> float:
-        """Mean seconds of a step after ``depth`` tokens. Ours takes ``batch`` and ``rows`` too."""
+        """Mean seconds of a step after ``depth`` tokens. Ours takes ``batch``, ``rows`` and
+        ``within`` too."""
         return float(self._worker.ask("decode", steps=steps, depth=depth, **shape)["seconds"]) / steps
+
+    def median_step_s(self, steps: int, depth: int, **shape: int) -> float:
+        """Seconds of the middle one of some steps, whatever disturbed the others; of ours alone."""
+        return float(self._worker.ask("decode", steps=steps, depth=depth, **shape)["median_s"])
 
     def memory(self) -> dict[str, Any]:
         """What the worker's `memory` command says."""
@@ -73,9 +82,19 @@ class Ours(Contender):
             raise
         super().__init__(worker, wish.path, self.held.ready_s, self.held.load_s)
 
+    @staticmethod
+    def without_model() -> Worker:
+        """The process alone."""
+        return Worker("app.bench.worker", "engine")
+
     def load_again_s(self) -> float:
         """Seconds of loading the same model again in the same process."""
         return float(self._worker.ask("load_again")["seconds"])
+
+    def force(self, stream: Stream, speculate: str, words: str) -> dict[str, Any]:
+        """Decode a recorded answer in the tokens of the model ``words``: what `ForcedAnswers.run` tells."""
+        options = {"question": stream.question, "prompt": stream.prompt, "answer": stream.answer}
+        return self._worker.ask("force", **options, speculate=speculate, words=words)
 
     def forget(self) -> None:
         """Give all caches back."""
@@ -99,16 +118,21 @@ class Theirs(Contender):
 class Pulse:
     """Says how fast memory is read now, in GB/s."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, **size: int) -> None:
+        """``buffer_bytes``: of what is read; without it, many times any cache."""
         self._worker = Worker("app.bench.pulse", "bandwidth")
         try:
-            self._worker.ask("load", threads=threads)
+            self._worker.ask("load", threads=threads, **size)
         except BaseException:
             self.close()
             raise
 
     def __call__(self) -> float:
         return float(self._worker.ask("pulse")["gbps"])
+
+    def median(self) -> float:
+        """The same of the middle one of some pieces, whatever disturbed the others."""
+        return float(self._worker.ask("pulse")["median_gbps"])
 
     def close(self) -> None:
         self._worker.close()
@@ -117,7 +141,10 @@ class Pulse:
 def require_llama_cpp() -> None:
     """Raise WishError where llama-cpp-python is not installed; nothing is imported."""
     if importlib.util.find_spec("llama_cpp") is None:
-        raise WishError("llama-cpp-python is not installed.", 'pip install "decodeck[bench]"')
+        raise WishError(
+            "llama-cpp-python is not installed.",
+            "Run pip install llama-cpp-python==0.3.36, which compiles for some minutes.",
+        )
 
 
 def file_step_bytes(spec: ModelSpec) -> int:

@@ -10,13 +10,15 @@ from pathlib import Path
 
 from app.bench import child
 from app.bench.contenders import Ours, file_step_bytes
-from app.bench.interleave import Samples, Spread, values
+from app.bench.interleave import Samples, Spread, ratios, values
 from app.bench.lab import Lab
 from app.bench.lengths import DECODE_STEPS, DEEP_TOKENS, MOST_LOADS, PROMPT_TOKENS
 from app.bench.process import WorkerError
 from app.bench.quality import DEFAULT_TOKENS, FILE_EXACT_KV, measure_quality
 from app.bench.roofline import AT_LEAST, BELOW, Goal, Outcome
 from app.bench.runs import bandwidth_fraction
+from app.bench.speculation import Counted, chats, count, depth_of, time_stream
+from app.bench.streams import EDIT, FREE, SUMMARY
 from engine.models.spec import read_spec
 
 BILLION = "1B"
@@ -112,6 +114,53 @@ def rows_over_one(rows: int) -> Callable[[Lab], Outcome]:
         return Outcome(_speed_ratio(samples, "one", "many"), f"{many:.1f} and {one:.1f} ms")
 
     return measure
+
+
+def four_chats_over_one(lab: Lab) -> Outcome:
+    """Tokens per second of four greedy chats together over those of one."""
+    ours = lab.ours(_four_bit(lab))
+    samples = lab.in_turn(
+        {
+            "four": lambda: ours.step_s(DECODE_STEPS, 0, batch=4),
+            "one": lambda: ours.step_s(DECODE_STEPS, 0, batch=1),
+        }
+    )
+    four, one = (num / Spread.of(values(samples, name)).median for name, num in (("four", 4), ("one", 1)))
+    ratio = _speed_ratio(samples, "four", "one")
+    spread = Spread(4 * ratio.median, 4 * ratio.min, 4 * ratio.max)
+    return Outcome(spread, f"{four:.1f} and {one:.1f} tok/s")
+
+
+def drafts_over_plain(file: Callable[[Lab], Path], kind: str) -> Callable[[Lab], Outcome]:
+    """What drafts gain on a recorded answer, by counts; the clock's word is in the note. The tokens are the
+    starter's: a random model has none that text is written in.
+    """
+
+    def measure(lab: Lab) -> Outcome:
+        ours = lab.ours(file(lab))
+        source, counted = _counted(lab, ours)
+        timed = time_stream(ours, counted[kind].stream, source, lab.in_turn)
+        clock = timed.gain
+        note = f"by the clock {clock.median:.2f} ({clock.min:.2f}-{clock.max:.2f}); {timed.plain_tps:.1f}"
+        note += f" and {timed.drafted_tps:.1f} tok/s"
+        return Outcome(Spread.of([counted[kind].chosen.goodput]), note)
+
+    return measure
+
+
+def drafts_over_best_fixed(lab: Lab) -> Outcome:
+    """What goodput gains over what the best fixed length does, by counts, on the worst kind of text."""
+    _, counted = _counted(lab, lab.ours(lab.starter()))
+    worst = min(counted.values(), key=lambda each: each.over_best)
+    notes = (f"{kind} {each.over_best:.3f} of length {each.best}" for kind, each in counted.items())
+    return Outcome(Spread.of([worst.over_best]), "; ".join(notes))
+
+
+def _counted(lab: Lab, ours: Ours) -> tuple[str, dict[str, Counted]]:
+    """All recorded chats by counts, and the model whose tokens they have."""
+    source, streams = chats(read_spec(ours.path), lab.starter())
+    costs = lab.row_costs(ours, depth_of(streams))
+    return source, {kind: count(each, costs, ours.held.is_native) for kind, each in streams.items()}
 
 
 def window(lab: Lab) -> Outcome:
@@ -217,8 +266,7 @@ def _decode(step_s: Callable[[int, int], float], depth: int) -> Callable[[], flo
 
 def _speed_ratio(samples: Samples, over: str, under: str) -> Spread:
     """Speed of one over that of the other, round by round, from the seconds of both."""
-    pairs = zip(values(samples, over), values(samples, under), strict=True)
-    return Spread.of(slow / fast for fast, slow in pairs)
+    return ratios(samples, under, over)
 
 
 def _speeds_note(samples: Samples, tokens: int) -> str:
@@ -250,11 +298,17 @@ GOALS = (
     Goal("decode_2k_over_empty_1b_int4", AT_LEAST, 0.85, "×", deep_over_empty),
     Goal("step_4_rows_over_1", BELOW, 1.6, "×", rows_over_one(4)),
     Goal("step_8_rows_over_1", BELOW, 2.6, "×", rows_over_one(8)),
+    Goal("four_chats_over_one_1b_int4", AT_LEAST, 2.4, "×", four_chats_over_one),
+    Goal("drafts_edit_1b_replayed", AT_LEAST, 1.8, "×", drafts_over_plain(_four_bit, EDIT)),
     Goal("load_1b_over_read", BELOW, 2.5, "×", load_over_read),
     Goal("rss_growth_over_held", BELOW, 1.2, "×", growth_over_held),
     Goal("decode_1b_8bit_vs_llamacpp", AT_LEAST, 1.35, "×", decode_against(_eight_bit)),
     Goal("decode_starter_vs_llamacpp", AT_LEAST, 1.2, "×", decode_against(_starter)),
     Goal("prefill_512_starter_vs_llamacpp", AT_LEAST, 2.0, "×", prefill_against(_starter)),
+    Goal("drafts_edit_starter", AT_LEAST, 1.8, "×", drafts_over_plain(_starter, EDIT)),
+    Goal("drafts_summary_starter", AT_LEAST, 2.2, "×", drafts_over_plain(_starter, SUMMARY)),
+    Goal("drafts_free_starter", AT_LEAST, 0.98, "×", drafts_over_plain(_starter, FREE)),
+    Goal("drafts_over_best_fixed_starter", AT_LEAST, 0.97, "×", drafts_over_best_fixed),
     Goal("window_over_no_window", AT_LEAST, 0.97, "×", window),
     Goal("start_to_first_token_s", BELOW, 3.0, "s", first_token),
     Goal("int8_activations_perplexity", BELOW, 0.5, "%", int8_activations),

@@ -54,6 +54,19 @@ def interleave(
     return samples
 
 
+def warmed(contenders: Mapping[str, Callable[[], float]], repeat: int, pulse: Callable[[], float]) -> Samples:
+    """`interleave` after one round that does not count."""
+    for warm_up in contenders.values():
+        warm_up()
+    return interleave(contenders, repeat, pulse)
+
+
+def ratios(samples: Samples, over: str, under: str) -> Spread:
+    """Value of one over that of the other, round by round."""
+    pairs = zip(values(samples, over), values(samples, under), strict=True)
+    return Spread.of(above / below for above, below in pairs)
+
+
 def values(samples: Samples, name: str) -> list[float]:
     """What one contender showed, round by round."""
     return [sample.value for sample in samples[name]]

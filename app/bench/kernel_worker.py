@@ -22,7 +22,8 @@ from engine.types import LoadSpec
 def choose(path: str, format: str, threads: int | None) -> dict[str, Any]:
     """What a load of the model takes: kernels, format and threads."""
     times = paths.kernel_times_file()
-    made = plan(read_spec(path), probe(times), LoadSpec(path, format, threads=threads))
+    wish = LoadSpec(path, format, device="cpu", threads=threads)
+    made = plan(read_spec(path), probe(times), wish)
     torch.set_num_threads(made.threads)
     made = KernelChoice(times).settle(made)
     return {"kernels": made.kernels, "format": made.format, "threads": made.threads}

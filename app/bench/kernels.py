@@ -12,6 +12,7 @@ from typing import Any
 
 from app.bench.contenders import Pulse
 from app.bench.process import Worker
+from engine.errors import WishError
 from engine.fit.kernels import kernel_name, read_matrices
 from engine.models.spec import read_spec
 from engine.types import LoadSpec, ModelSpec
@@ -38,6 +39,8 @@ def measure_kernels(wish: LoadSpec, repeat: int, say: Callable[[str], None]) -> 
     Raises WishError for a wish that cannot be met, and what reading the model's header raises.
     """
     spec = read_spec(wish.path)
+    if spec.generic is not None:
+        raise WishError("No kernel of the program runs this model: transformers does.", "Choose another one.")
     listed: list[dict[str, Any]] = []
     with Worker("app.bench.kernel_worker", "kernels") as worker:
         taken = worker.ask("choose", path=wish.path, format=wish.format, threads=wish.threads)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from app.bench import make_model, model_types
 from app.bench.contenders import Contender, Ours, Pulse, Theirs
-from app.bench.interleave import Samples, interleave
+from app.bench.interleave import Samples, warmed
 from app.bench.lengths import DEEP_TOKENS, ROOM_TOKENS
+from app.bench.speculation import RowCosts, row_costs
 from engine.types import LoadSpec
 
 MOST_WORKERS = 6  # loaded at once; the largest comparison has five
@@ -37,6 +38,7 @@ class Lab:
         self.pulse = pulse
         self.starter = starter
         self._workers: OrderedDict[_Key, Contender] = OrderedDict()
+        self._costs: dict[str, RowCosts] = {}
 
     @classmethod
     @contextmanager
@@ -69,11 +71,15 @@ class Lab:
         """llama.cpp with a loaded model; the worker is kept for the next goal."""
         return self._kept((Theirs, str(path)), lambda: Theirs(self.wish(path)))
 
+    def row_costs(self, ours: Ours, depth: int) -> RowCosts:
+        """What rows cost on a model; measured once for all goals."""
+        if ours.path not in self._costs:
+            self._costs[ours.path] = row_costs(ours, depth, self.in_turn)
+        return self._costs[ours.path]
+
     def in_turn(self, contenders: Mapping[str, Callable[[], float]]) -> Samples:
         """`repeat` rounds after one that does not count."""
-        for warm_up in contenders.values():
-            warm_up()
-        return interleave(contenders, self.repeat, self.pulse)
+        return warmed(contenders, self.repeat, self.pulse)
 
     def close(self) -> None:
         while self._workers:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
 from app.bench.process import Worker
+from app.quality_record import QualityFigure, kind_of
 from engine.errors import NumericsError, TokenizerError
 from engine.fit.plan import plan
 from engine.hardware.probe import probe
@@ -27,7 +28,13 @@ LEAST_TOKENS = 2
 Case = tuple[str, str]  # a wish's format and KV precision
 REFERENCE: Case = ("f32", "32")
 FILE_EXACT_KV: Case = ("file", "32")
-_USUAL: tuple[Case, ...] = (FILE_EXACT_KV, ("file", "16"), ("bf16", "16"))
+_USUAL: tuple[Case, ...] = (
+    FILE_EXACT_KV,
+    ("file", "16"),
+    ("bf16", "16"),
+    ("int8", "16"),
+    ("int4", "16"),
+)
 Say = Callable[[str], None]
 
 
@@ -37,6 +44,7 @@ class Quality:
 
     format: str
     kv_bits: int
+    kernels: str  # as in LoadPlan
     perplexity: float
     kl: float
 
@@ -50,7 +58,19 @@ class Measured:
     formats: tuple[Quality, ...]
 
     def as_json(self) -> dict[str, Any]:
-        return {"tokens": self.tokens, "quality": [asdict(each) for each in self.formats]}
+        keys = ("format", "kv_bits", "perplexity", "kl")
+        found = [{key: getattr(each, key) for key in keys} for each in self.formats]
+        return {"tokens": self.tokens, "quality": found}
+
+    def figures(self) -> tuple[QualityFigure, ...]:
+        """As they are kept."""
+        exact = self.formats[0].perplexity
+        return tuple(
+            QualityFigure(
+                each.format, each.kv_bits, kind_of(each.kernels), self.tokens, each.perplexity, exact, each.kl
+            )
+            for each in self.formats
+        )
 
 
 def cases(formats: Sequence[str], kv: str) -> tuple[Case, ...]:
@@ -78,17 +98,18 @@ def measure_quality(wish: LoadSpec, compared: Sequence[Case], tokens: int, say: 
     ids, start = _read_text(spec)
     ids = ids[:tokens]
     listed = windows(ids, start, window)
+    loaded = []
     with Worker("app.bench.quality_worker", "quality") as worker:
         for format, kv_bits in loads:
             say(f"loading {format} with {kv_bits}-bit KV")
             options = {"context": window, "threads": wish.threads, "format": format, "kv": str(kv_bits)}
-            worker.ask("load", path=wish.path, **options)
+            loaded.append((format, kv_bits, worker.ask("load", path=wish.path, **options)["kernels"]))
         scored = []
         for number, each in enumerate(listed, 1):
             say(f"window {number} of {len(listed)}")
             scored.append(worker.ask("score", ids=each)["scores"])
     positions = sum(len(each) - 1 for each in listed)
-    return Measured(len(ids), positions, tuple(_means(loads, scored, positions)))
+    return Measured(len(ids), positions, tuple(_means(loaded, scored, positions)))
 
 
 def windows(ids: Sequence[int], start: Sequence[int], length: int) -> list[list[int]]:
@@ -123,16 +144,16 @@ def _read_text(spec: ModelSpec) -> tuple[list[int], list[int]]:
 
 
 def _means(
-    loads: Sequence[tuple[str, int]], scored: Sequence[Sequence[dict[str, float]]], positions: int
+    loaded: Sequence[tuple[str, int, str]], scored: Sequence[Sequence[dict[str, float]]], positions: int
 ) -> list[Quality]:
     """From the sums of all windows, each a score for every load."""
     found = []
-    for place, (format, kv_bits) in enumerate(loads):
+    for place, (format, kv_bits, kernels) in enumerate(loaded):
         loss = sum(scores[place]["loss_nats"] for scores in scored) / positions
         kl = sum(scores[place]["kl_nats"] for scores in scored) / positions
         if not math.isfinite(loss) or not math.isfinite(kl):
             raise NumericsError(
                 f"The model gives no probabilities in {format}.", "Choose another file of it."
             )
-        found.append(Quality(format, kv_bits, math.exp(loss), kl))
+        found.append(Quality(format, kv_bits, kernels, math.exp(loss), kl))
     return found

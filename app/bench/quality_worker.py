@@ -31,13 +31,14 @@ class Comparison:
         self._engines: list[Engine] = []
 
     def load(self, path: str, context: int, threads: int | None, format: str, kv: str) -> dict[str, Any]:
-        """Add one load for windows of at most ``context`` tokens."""
+        """Add one load for windows of at most ``context`` tokens; `kernels` are those of its plan."""
         times = paths.kernel_times_file()
-        made = plan(read_spec(path), probe(times), LoadSpec(path, format, context, kv, threads=threads))
+        wish = LoadSpec(path, format, context, kv, device="cpu", threads=threads)
+        made = plan(read_spec(path), probe(times), wish)
         engine = Engine(kernel_times=times)
-        answer.load(engine, made)
+        loaded = answer.load(engine, made)
         self._engines.append(engine)
-        return {}
+        return {"kernels": loaded.plan.kernels}
 
     def score(self, ids: list[int]) -> dict[str, Any]:
         """Sums over every position of a window but its first, for each load: `loss_nats`, −ln p of its

@@ -14,7 +14,7 @@ from app.bench.contenders import require_llama_cpp
 from app.bench.interleave import Spread
 from app.bench.lab import Lab
 from engine.errors import EngineError, WishError
-from engine.hardware.probe import physical_cores
+from engine.hardware.cores import physical_cores
 
 AT_LEAST, BELOW = "at least", "below"
 Say = Callable[[str], None]

@@ -10,13 +10,15 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
+from app import paths
 from app.bench.contenders import Ours, Pulse
 from app.bench.interleave import Sample, Samples, Spread, interleave, values
 from app.bench.lengths import DECODE_STEPS, ROOM_TOKENS, Lengths
 from engine.fit.plan import plan
+from engine.fit.speed import step_s
 from engine.hardware.probe import probe
 from engine.models.spec import read_spec
-from engine.types import LoadSpec
+from engine.types import LoadPlan, LoadSpec
 
 _PREFILL = "prefill"
 Say = Callable[[str], None]
@@ -39,15 +41,22 @@ def run_grid(wish: LoadSpec, grid: Grid, repeat: int, say: Say) -> dict[str, obj
     wishes = [
         replace(wish, format=format, context=max(capacity, wish.context or 0)) for format in grid.formats
     ]
-    plans = [plan(spec, probe(), each) for each in wishes]  # a wrong wish is refused before anything runs
+    hardware = probe(paths.kernel_times_file())
+    plans = [plan(spec, hardware, each) for each in wishes]  # a wrong wish is refused before anything runs
     runs: list[dict[str, Any]] = []
     with closing(Pulse(plans[0].threads)) as pulse:
-        for each in wishes:
+        for each, made in zip(wishes, plans, strict=True):
             with closing(Ours(each)) as ours:
                 for context in grid.contexts:
                     say(f"measuring {ours.held.format} with {context} tokens in the context")
-                    runs += _context_runs(ours, context, context or prompt, grid.batches, repeat, pulse)
+                    found = _context_runs(ours, context, context or prompt, grid.batches, repeat, pulse)
+                    runs += [run | {"predicted_tps": _predicted_tps(made, run)} for run in found]
     return {"runs": runs}
+
+
+def _predicted_tps(made: LoadPlan, run: dict[str, Any]) -> float:
+    """Of each request, by the plan that was made before anything ran."""
+    return 1 / step_s(made, max(1, run["context"]), sequences=run["batch"])
 
 
 def _context_runs(

@@ -75,9 +75,11 @@ class Meter:
         return _rate(len(self._recent) - 1, self._recent[-1] - self._recent[0])
 
     def take_step_ms(self) -> tuple[float, ...]:
-        """Durations between tokens since the last call."""
-        taken, self._step_ms = tuple(self._step_ms), []
-        return taken
+        """What each token since the last call took. Called after every step: its tokens, several where drafts
+        were accepted, came at once and share its time.
+        """
+        taken, self._step_ms = self._step_ms, []
+        return (sum(taken) / len(taken),) * len(taken) if taken else ()
 
 
 def _rate(count: int, seconds: float) -> float | None:

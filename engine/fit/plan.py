@@ -5,23 +5,33 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.errors import WishError
-from engine.fit.bytes import kv_bytes, layer_bits, weight_bits, weight_bytes, working_bytes
+from engine.fit.bytes import layer_bits
+from engine.fit.choices import (
+    lack,
+    refuse_lack,
+    resolve_context,
+    resolve_format,
+    resolve_kv,
+    resolve_threads,
+)
+from engine.fit.devices import CPU, Demand, device_shares, most_gpu_layers, resolve_gpu, sum_parts, verdict
+from engine.fit.draft import draft_wish, left_over, with_draft
+from engine.fit.generic_plan import plan_generic
 from engine.fit.kernels import chosen_kernels
-from engine.types import Hardware, LoadPlan, LoadSpec, MemoryParts, ModelSpec
+from engine.fit.kv_pages import MAX_SEQUENCES
+from engine.fit.notes import format_notes, kv_notes
+from engine.fit.preference import best_quality, formats_by_quality, worth_it
+from engine.fit.spill import roomy, with_spill
+from engine.types import Gpu, Hardware, LoadPlan, LoadSpec, ModelSpec
 
-DEFAULT_CONTEXT = 8192  # longest default until the plan recommends one
-RUNTIME_BYTES = 260_000_000  # interpreter and torch after the first product: 249 MB measured
-TIGHT_FRACTION = 0.03  # of all memory: less than this spare is not called "fits"
-MIN_CONTEXT = 2
-
-FORMATS = ("file", "f32", "bf16")
-_ALIASES = {"32": "f32", "16": "bf16"}
-_KNOWN_FORMATS = ("f16", "int8", "int4", "nf4", "8", "4", "llm-int8")
 _PIECE_S = 0.1
-_PIECE_OPS = {"f32": 60e9, "bf16": 200e9, "file": 200e9}  # products per second of 2 cores, low on purpose
+_PIECE_OPS = 200e9  # products per second of 2 cores with bfloat16 inputs, low on purpose
+_F32_PIECE_OPS = 60e9
+_F32_PRODUCTS = ("f32", "f16")
+DENSE_KV_BITS = 16  # numbers of fewer bits have scales
+GPU_PIECE = 256  # rows, where no layer is on the processor
 _DENSE_BITS = 16  # torch multiplies many rows of dense matrices, whoever holds them
 _NATIVE_PIECE_OPS = {
-    "native avx512bf16": 800e9,
     "native avx512vnni": 800e9,
     "native avx2": 300e9,
     "native neon": 200e9,
@@ -29,58 +39,138 @@ _NATIVE_PIECE_OPS = {
 }
 
 
-def plan(spec: ModelSpec, hardware: Hardware, wish: LoadSpec, held_bytes: int = 0) -> LoadPlan:
+def plan(
+    spec: ModelSpec,
+    hardware: Hardware,
+    wish: LoadSpec,
+    held_bytes: int = 0,
+    draft: ModelSpec | None = None,
+) -> LoadPlan:
     """Resolve ``wish`` for ``spec`` on ``hardware``. ``held_bytes`` is what a model about to be replaced
-    holds: it counts as free. A plan that does not fit is returned with verdict ``no``, not raised.
+    holds: it counts as free. A plan that does not fit is returned with verdict ``no``, not raised. ``draft``
+    is the header of the wish's draft model, which gets the memory that is left.
 
     Raises WishError for a format, KV precision, device or context that cannot be used.
     """
+    made = _plan_of_both(spec, hardware, wish, held_bytes, draft)
+    if made.verdict != "spills":
+        return made
+    as_meant = replace(wish, gpu_layers=0 if wish.gpu_layers == 0 else None, format=made.format)
+    return with_spill(made, _plan_of_both(spec, roomy(hardware), as_meant, 0, draft))
+
+
+def replanned(made: LoadPlan, hardware: Hardware) -> LoadPlan:
+    """The plan for the same wish with what is known of the machine by now."""
+    draft = made.draft.model if made.draft else None
+    return replace(plan(made.model, hardware, made.wish, draft=draft), max_sequences=made.max_sequences)
+
+
+def without_draft(made: LoadPlan) -> LoadPlan:
+    """The same plan for the model alone."""
+    return replace(plan(made.model, made.hardware, made.wish), max_sequences=made.max_sequences)
+
+
+def _plan_of_both(
+    spec: ModelSpec, hardware: Hardware, wish: LoadSpec, held_bytes: int, draft: ModelSpec | None
+) -> LoadPlan:
+    """The same without what it costs where it spills. ``auto`` becomes the recommended format of a folder."""
+    if wish.format == "auto" and spec.generic is None and spec.source != "gguf":
+        tried = (
+            _plan_with_draft(spec, hardware, replace(wish, format=format), held_bytes, draft)
+            for format in formats_by_quality(spec)
+        )
+        return replace(best_quality(worth_it(tried)), wish=wish)
+    return _plan_with_draft(spec, hardware, wish, held_bytes, draft)
+
+
+def _plan_with_draft(
+    spec: ModelSpec, hardware: Hardware, wish: LoadSpec, held_bytes: int, draft: ModelSpec | None
+) -> LoadPlan:
+    made = _plan_alone(spec, hardware, wish, held_bytes)
+    if draft is None:
+        return made
+    return with_draft(made, _plan_alone(draft, left_over(made), draft_wish(made, draft)))
+
+
+def _plan_alone(spec: ModelSpec, hardware: Hardware, wish: LoadSpec, held_bytes: int = 0) -> LoadPlan:
+    """The same for the model alone, in a format that the wish names."""
+    if spec.generic is not None:
+        made = plan_generic(spec, hardware, wish, held_bytes)
+        return replace(made, reasons=(*made.reasons, *_trained(spec, made.context)))
     format = resolve_format(spec, wish.format)
-    context = _context(spec, wish.context)
-    kv_bits = _kv_bits(format, wish.kv)
-    threads = _threads(hardware, wish.threads)
-    chosen = chosen_kernels(spec, format, threads, hardware)
-    is_native = chosen != "torch"
-    piece = prefill_piece(spec, format, chosen)
-    parts = MemoryParts(
-        weights=weight_bytes(spec, format, is_native),
-        kv_reserved=kv_bytes(spec, context, kv_bits),
-        working=working_bytes(spec, context, piece, is_native),
-        overhead=RUNTIME_BYTES,
-    )
+    gpu = resolve_gpu(hardware, wish)
+    if hardware.gpus is not None or wish.device == CPU:  # else nobody knows yet
+        refuse_lack(format, hardware, gpu.device if gpu else CPU)
+    threads = resolve_threads(hardware, wish.threads)
     free = None if hardware.ram_free_bytes is None else hardware.ram_free_bytes + held_bytes
-    verdict, reasons = _verdict(spec, parts, free, hardware.ram_total_bytes, context)
-    if verdict == "no" and not is_native and hardware.native and hardware.kernel_times:
+    chosen, demand, gpu_layers = _on_devices(spec, hardware, wish, format, threads, gpu)
+    shares = device_shares(demand, hardware, free, gpu, gpu_layers)
+    found, spare = verdict(shares, hardware, wants_gpu=gpu is not None)
+    if found == "no" and chosen == "torch" and hardware.native and hardware.kernel_times:
         # torch's kernels were only the quicker ones; ours hold the weights in less memory
-        return plan(spec, replace(hardware, kernel_times=()), wish, held_bytes)
+        return _plan_alone(spec, replace(hardware, kernel_times=()), wish, held_bytes)
+    if shares[0].layers and gpu and lack(format, hardware, CPU):
+        found = "no"
+    parts = sum_parts(shares)
     return LoadPlan(
         model=spec,
         wish=wish,
         hardware=replace(hardware, ram_free_bytes=free),
         format=format,
-        weight_bits=weight_bits(spec, format, is_native),
-        context=context,
-        kv_bits=kv_bits,
-        device=_device(wish.device),
+        weight_bits=8 * parts.weights / max(1, spec.num_params),
+        context=demand.context,
+        kv_bits=demand.kv.values,
+        key_bits=demand.kv.keys,
+        device=shares[-1].device,
         threads=threads,
-        prefill_piece=piece,
+        prefill_piece=demand.piece,
         bytes=parts,
-        verdict=verdict,
-        reasons=reasons,
+        verdict=found,
+        reasons=(
+            spare,
+            *_trained(spec, demand.context),
+            *format_notes(spec, format, demand.is_native, hardware.native),
+            *kv_notes(demand.kv),
+        ),
+        max_sequences=1 if shares[-1].device != CPU else MAX_SEQUENCES,
         kernels=chosen,
+        devices=shares,
     )
 
 
-def resolve_format(spec: ModelSpec, format: str) -> str:
-    """``auto`` is the file's own bits for a GGUF and bf16 for a folder; aliases 32 and 16 are understood."""
-    if format == "auto":
-        return "file" if spec.source == "gguf" else "bf16"
-    resolved = _ALIASES.get(format, format)
-    if resolved in FORMATS:
-        return resolved
-    if resolved in _KNOWN_FORMATS:
-        raise WishError(f"Format {format} does not exist in this version.", f"Choose {', '.join(FORMATS)}.")
-    raise WishError(f"Format {format!r} is unknown.", f"Choose auto, {', '.join(FORMATS)}.")
+def depends_on_gpus(made: LoadPlan) -> bool:
+    """Whether it takes a look at the machine's GPUs to say if a plan can be carried out: nobody has looked
+    yet, and the processor alone is not enough or not meant.
+    """
+    wish, hardware = made.wish, made.hardware
+    is_for_gpu = wish.device not in ("auto", CPU) or bool(wish.gpu_layers)
+    is_not_for_cpu = made.verdict == "no" or lack(made.format, hardware, CPU) is not None
+    return hardware.gpus is None and wish.device != CPU and (is_for_gpu or is_not_for_cpu)
+
+
+def _on_devices(
+    spec: ModelSpec, hardware: Hardware, wish: LoadSpec, format: str, threads: int, gpu: Gpu | None
+) -> tuple[str, Demand, int]:
+    """The kernels of the layers on the processor, what is to be loaded, and how many layers ``gpu`` takes: as
+    many as fit unless the wish names a number.
+    """
+    context, kv = resolve_context(spec, wish.context), resolve_kv(spec, format, wish.kv)
+    if gpu is not None and kv.values < DENSE_KV_BITS:
+        raise WishError(
+            f"KV precision {wish.kv} needs all layers on the processor in this version.",
+            "Choose auto, 32 or 16, or the processor as the device.",
+        )
+    if gpu is not None:
+        all_away = Demand(spec, format, False, context, kv, GPU_PIECE, threads)
+        wanted = most_gpu_layers(all_away, gpu) if wish.gpu_layers is None else wish.gpu_layers
+        if wanted >= spec.num_layers:
+            return "torch", all_away, spec.num_layers
+    chosen = chosen_kernels(spec, format, threads, hardware)
+    piece = prefill_piece(spec, format, chosen)
+    demand = Demand(spec, format, chosen != "torch", context, kv, piece, threads)
+    if gpu is None:
+        return chosen, demand, 0
+    return chosen, demand, most_gpu_layers(demand, gpu) if wish.gpu_layers is None else wish.gpu_layers
 
 
 def prefill_piece(spec: ModelSpec, format: str, kernels: str = "torch") -> int:
@@ -90,7 +180,8 @@ def prefill_piece(spec: ModelSpec, format: str, kernels: str = "torch") -> int:
     """
     ops_per_row = 2 * max(1, spec.num_params)
     is_quantized = kernels != "torch" and layer_bits(spec, format, True) < _DENSE_BITS
-    ops = _NATIVE_PIECE_OPS[kernels] if is_quantized else _PIECE_OPS[format]
+    stock_ops = _F32_PIECE_OPS if format in _F32_PRODUCTS else _PIECE_OPS
+    ops = _NATIVE_PIECE_OPS[kernels] if is_quantized else stock_ops
     rows = _PIECE_S * ops / ops_per_row
     piece = 8
     while piece * 2 <= min(rows, 256):
@@ -98,57 +189,10 @@ def prefill_piece(spec: ModelSpec, format: str, kernels: str = "torch") -> int:
     return piece
 
 
-def default_context(spec: ModelSpec) -> int:
-    return min(spec.trained_context, DEFAULT_CONTEXT)
-
-
 def training_sentence(spec: ModelSpec) -> str:
     """Said where a context is longer than what the model was trained for."""
     return f"The model was trained for {spec.trained_context:,} tokens."
 
 
-def _context(spec: ModelSpec, context: int | None) -> int:
-    if context is None:
-        return default_context(spec)
-    if context < MIN_CONTEXT:
-        raise WishError(f"A context of {context} tokens cannot be used.", f"Give at least {MIN_CONTEXT}.")
-    return context
-
-
-def _kv_bits(format: str, kv: str) -> int:
-    if kv == "auto":
-        return 32 if format == "f32" else 16
-    if kv in ("32", "16"):
-        return int(kv)
-    if kv in ("8", "4"):
-        raise WishError(f"KV precision {kv} does not exist in this version.", "Choose auto, 32 or 16.")
-    raise WishError(f"KV precision {kv!r} is unknown.", "Choose auto, 32 or 16.")
-
-
-def _device(device: str) -> str:
-    if device in ("auto", "cpu"):
-        return "cpu"
-    raise WishError(f"Device {device!r} cannot be used in this version.", "Choose auto or cpu.")
-
-
-def _threads(hardware: Hardware, threads: int | None) -> int:
-    if threads is None:
-        return hardware.physical_cores
-    if not 1 <= threads <= 1024:
-        raise WishError(f"{threads} threads cannot be used.", "Give a number from 1 to 1024.")
-    return threads
-
-
-def _verdict(
-    spec: ModelSpec, parts: MemoryParts, free: int | None, total: int | None, context: int
-) -> tuple[str, tuple[str, ...]]:
-    reasons = []
-    if context > spec.trained_context:
-        reasons.append(training_sentence(spec))
-    if free is None:
-        return "tight", ("Free memory is unknown.", *reasons)
-    spare = free - (parts.total - parts.overhead)
-    if spare < 0:
-        return "no", (f"{-spare / 1e9:.2f} GB short.", *reasons)
-    verdict = "fits" if spare >= TIGHT_FRACTION * (total or free) else "tight"
-    return verdict, (f"{spare / 1e9:.2f} GB spare.", *reasons)
+def _trained(spec: ModelSpec, context: int) -> tuple[str, ...]:
+    return (training_sentence(spec),) if context > spec.trained_context else ()

@@ -1,6 +1,7 @@
-"""Times of kernels as they are kept between runs of the program, in a small file. Knows no kernels.
+"""Times of kernels, and the best number of threads, as they are kept between runs of the program, in a small
+file. Knows no kernels.
 
-A time holds for one machine and one version of the program; a file that cannot be read holds none.
+What is kept holds for one machine and one version of the program; a file that cannot be read holds nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import json
 import math
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from typing import Any
 from engine.types import Hardware, KernelPair, KernelTimes
 
 MOST_ENTRIES = 256
+_TIMES, _THREADS = "kernel_times", "threads"  # the lists of the file
 _MOST_BYTES = 1 << 20
 _Entry = dict[str, Any]
 
@@ -27,26 +31,38 @@ class KernelTimesFile:
 
     def __init__(self, path: Path, hardware: Hardware) -> None:
         self._path = path
-        sets = " ".join(hardware.instruction_sets)
-        self._place = {
-            "machine": f"{hardware.cpu_name} [{sets}] native {hardware.native}",
-            "version": _program_version(),
-        }
+        self._place = machine_place(hardware)
 
     def read(self) -> tuple[KernelTimes, ...]:
         """All that is known of this machine and version."""
-        found = (_times(entry) for entry in self._entries() if self._is_ours(entry))
+        found = (_times(entry) for entry in self._entries(_TIMES) if self._is_ours(entry))
         return tuple(times for times in found if times is not None)
+
+    def best_threads(self, counts: Sequence[int]) -> int | None:
+        """Which number of threads read weights quickest when ``counts`` were tried; None: they never were."""
+        for entry in self._entries(_THREADS):
+            if self._is_ours(entry) and entry.get("tried") == list(counts) and entry.get("best") in counts:
+                return int(entry["best"])
+        return None
 
     def add(self, times: KernelTimes) -> None:
         """Keep ``times``, in place of older ones of the same pair. A file that cannot be written stays away:
         the next run measures again.
         """
-        others = [entry for entry in self._entries() if not self._is_replaced(entry, times.pair)]
+        others = [entry for entry in self._entries(_TIMES) if not self._is_replaced(entry, times.pair)]
         entry = self._place | asdict(times.pair) | {"native_us": times.native_us, "stock_us": times.stock_us}
-        data = json.dumps({"kernel_times": [*others, entry][-MOST_ENTRIES:]}, indent=1)
+        self._write({_TIMES: [*others, entry], _THREADS: self._entries(_THREADS)})
+
+    def add_best_threads(self, counts: Sequence[int], best: int) -> None:
+        """Keep that ``best`` of ``counts`` was the quickest number of threads, in place of an older one."""
+        others = [entry for entry in self._entries(_THREADS) if not self._is_ours(entry)]
+        entry = self._place | {"tried": list(counts), "best": best}
+        self._write({_TIMES: self._entries(_TIMES), _THREADS: [*others, entry]})
+
+    def _write(self, held: dict[str, list[_Entry]]) -> None:
+        newest = {name: entries[-MOST_ENTRIES:] for name, entries in held.items()}
         with contextlib.suppress(OSError):
-            _replace(self._path, data.encode())
+            replace_file(self._path, json.dumps(newest, indent=1).encode())
 
     def _is_replaced(self, entry: _Entry, pair: KernelPair) -> bool:
         """Whether an entry is no use any more once there are new times of ``pair``."""
@@ -56,14 +72,14 @@ class KernelTimesFile:
     def _is_ours(self, entry: _Entry) -> bool:
         return all(entry.get(name) == value for name, value in self._place.items())
 
-    def _entries(self) -> list[_Entry]:
-        """Whatever objects the file lists; none where it is missing or something else."""
+    def _entries(self, name: str) -> list[_Entry]:
+        """Whatever objects the file lists under ``name``; none where it is missing or something else."""
         try:
             with self._path.open("rb") as file:
                 held = json.loads(file.read(_MOST_BYTES))
         except (OSError, ValueError, RecursionError):
             return []
-        listed = held.get("kernel_times") if isinstance(held, dict) else None
+        listed = held.get(name) if isinstance(held, dict) else None
         return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
 
 
@@ -79,6 +95,16 @@ def _times(entry: _Entry) -> KernelTimes | None:
     return KernelTimes(KernelPair(*words, *counts), *times)  # type: ignore[arg-type]
 
 
+def machine_place(hardware: Hardware) -> dict[str, str]:
+    """What measurements hold for: one machine and one version of the program."""
+    sets = " ".join(hardware.instruction_sets)
+    return {
+        "machine": f"{hardware.cpu_name} [{sets}] native {hardware.native}",
+        "version": _program_version(),
+    }
+
+
+@lru_cache(maxsize=1)  # read from the package's files
 def _program_version() -> str:
     try:
         return version("decodeck")
@@ -86,7 +112,7 @@ def _program_version() -> str:
         return "unknown"
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
     """The old or the new file is there, whole, whatever happens; no need to outlive a power cut."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=path.name + ".", suffix=".tmp", dir=path.parent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import importlib.util
 import platform
 import re
 from dataclasses import replace
@@ -10,6 +10,9 @@ from pathlib import Path
 
 import psutil
 
+from engine.hardware.calibration_file import CalibrationFile
+from engine.hardware.cgroup import memory_limits
+from engine.hardware.cores import physical_cores, thread_counts
 from engine.hardware.kernel_times import KernelTimesFile
 from engine.native import library
 from engine.types import Hardware
@@ -21,7 +24,7 @@ _KNOWN_SETS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "asi
 
 def probe(kernel_times: Path | None = None) -> Hardware:
     """Names, cores and memory, and what an earlier run measured and kept at ``kernel_times``. Takes some
-    milliseconds; call it off the GUI thread.
+    milliseconds; call it off the GUI thread. For GPUs somebody else has to look: that takes torch.
     """
     name, flags = _cpu_facts()
     total, free = ram_bytes()
@@ -34,10 +37,21 @@ def probe(kernel_times: Path | None = None) -> Hardware:
         instruction_sets=tuple(flag for flag in _KNOWN_SETS if flag in flags),
         native=native.instruction_set if native else None,
         native_missing=library.why_missing(),
+        has_bitsandbytes=has_bitsandbytes(),
+        gpus=None,
+        cache_bytes=cache_bytes(),
     )
+    if kernel_times is not None:
+        found = replace(found, calibration=CalibrationFile(kernel_times, found).read())
     if kernel_times is None or native is None or library.is_forced():
         return found
-    return replace(found, kernel_times=KernelTimesFile(kernel_times, found).read())
+    kept = KernelTimesFile(kernel_times, found)
+    return replace(found, kernel_times=kept.read(), best_threads=kept.best_threads(thread_counts()))
+
+
+def has_bitsandbytes() -> bool:
+    """Whether the library is installed, without importing it: that takes a second or two."""
+    return importlib.util.find_spec("bitsandbytes") is not None
 
 
 def cache_bytes() -> int | None:
@@ -55,19 +69,17 @@ def _size(path: Path) -> int:
     return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]] if found else 0
 
 
-def physical_cores() -> int:
-    """Cores that this process may use, counted without hyper-threads; at least 1."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed))
-
-
 def ram_bytes() -> tuple[int | None, int | None]:
-    """(total, free without swapping) of the machine."""
+    """(total, free without swapping) for this process: of the machine, or of the container it runs in."""
     try:
         memory = psutil.virtual_memory()
     except (OSError, RuntimeError):
         return None, None
-    return memory.total, memory.available
+    limits = memory_limits(below=memory.total)
+    free = [memory.available, *(limit.free_bytes for limit in limits)]
+    known = [each for each in free if each is not None]
+    total = min([memory.total, *(limit.total_bytes for limit in limits)])
+    return total, min(known) if len(known) == len(free) else None
 
 
 def rss_bytes() -> int:

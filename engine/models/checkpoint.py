@@ -6,18 +6,21 @@ by the threads that help it too.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+from collections.abc import Iterator
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from engine.errors import ModelFileError
-from engine.foreign import one_line, plain_errors
-from engine.models.gguf import GgufHeader, read_header
-from engine.models.signature import open_regular
+from engine.foreign import plain_errors
+from engine.models.gguf import GgufHeader
+from engine.models.gguf_parts import read_header
+from engine.models.signature import open_regular, readable
 from engine.models.spec import from_gguf, read_spec
 from engine.quant.dequantize import FLOAT_TYPES, dequantize
 from engine.quant.formats import TENSOR_TYPES
@@ -40,14 +43,11 @@ class Checkpoint:
     def __init__(self, spec: ModelSpec, *, verify_later: bool = False) -> None:
         self.spec = spec
         self._infos = {tensor.name: tensor for tensor in spec.tensors}
-        self._lock = threading.Lock()
-        self._files: list[BinaryIO] = []
-        self._states: list[tuple[int, int]] = []
+        self._ahead: dict[str, Tensor] = {}
+        self._files: list[_OpenFile] = []
         try:
             for path in spec.files:
-                file, _ = open_regular(path)
-                self._files.append(file)
-                self._states.append(_state(file))
+                self._files.append(_OpenFile(path))
             if not verify_later:
                 self.verify()
         except BaseException:
@@ -61,7 +61,7 @@ class Checkpoint:
         """
         path = self.spec.path
         header = read_header(path) if self.spec.source == "gguf" else None
-        found = read_spec(path) if header is None else from_gguf(path, header)
+        found = read_spec(path) if header is None else from_gguf(header)
         if found != self.spec:
             raise ModelFileError(f"{path}: the model changed since it was examined.", _RELOAD)
         return header
@@ -75,10 +75,21 @@ class Checkpoint:
         self.close()
 
     def close(self) -> None:
-        """Close the files; tensors handed out stay valid. May be called twice."""
+        """Close the files; tensors handed out stay valid, and a read that another thread is in ends as it
+        would have. May be called twice.
+        """
         for file in self._files:
             file.close()
         self._files.clear()
+
+    def check_open(self) -> None:
+        """Raise ValueError where the files have been closed."""
+        if not self._files:
+            raise ValueError("the checkpoint is closed")
+
+    def keep(self, name: str, raw: Tensor) -> None:
+        """Give ``raw``, the bytes of a whole tensor read ahead, to the next one who asks for it."""
+        self._ahead[name] = raw
 
     def info(self, name: str) -> TensorInfo:
         """Shape, type and place of a tensor. KeyError for a name the spec does not have."""
@@ -89,6 +100,8 @@ class Checkpoint:
 
         Raises ModelFileError if the file changed or cannot be read.
         """
+        if rows is None and name in self._ahead:
+            return self._ahead.pop(name)
         _, nbytes = self._place(self._infos[name], rows)
         buffer = torch.empty(nbytes, dtype=torch.uint8)
         self.read_into(buffer.numpy().data, name, rows)  # writable, without a copy
@@ -138,39 +151,75 @@ class Checkpoint:
         assert len(info.shape) > 1 or TENSOR_TYPES[info.type].block == 1, "a row of blocks cannot be cut"
         return (len(range(*rows.indices(info.shape[0]))), *info.shape[1:])
 
+    @plain_errors()
     def _read(self, view: memoryview, info: TensorInfo, offset: int) -> None:
         """Fill the view from a file, in as many reads as it takes."""
-        if not self._files:
-            raise ValueError("the checkpoint is closed")
-        file = self._files[info.file]
-        try:
-            if _state(file) != self._states[info.file]:
-                raise self._changed(info)
+        self.check_open()
+        file, path = self._files[info.file], self.spec.files[info.file]
+        with readable(path), file.in_use():
             done = 0
             while done < len(view):
-                count = self._read_at(file, view[done:], offset + done)
+                count = file.read_at(view[done:], offset + done)
                 if not count:
-                    raise self._changed(info)
+                    raise _changed(path, info)
                 done += count
-        except OSError as error:
-            path = one_line(self.spec.files[info.file])
-            raise ModelFileError(f"{path}: cannot be read ({error.strerror or error}).", _RELOAD) from None
+            if file.has_changed():  # what was read may be of before and of after
+                raise _changed(path, info)
 
-    def _changed(self, info: TensorInfo) -> ModelFileError:
-        """Made where it is raised: an error in a local would keep its frames, and the weights in them."""
-        path = one_line(self.spec.files[info.file])
-        return ModelFileError(f"{path}: the file changed while it was loaded ({info.name}).", _RELOAD)
 
-    def _read_at(self, file: BinaryIO, view: memoryview, offset: int) -> int:
+def _changed(path: str, info: TensorInfo) -> ModelFileError:
+    """Made where it is raised: an error in a local would keep its frames, and the weights in them."""
+    return ModelFileError(f"{path}: the file changed while it was loaded ({info.name}).", _RELOAD)
+
+
+class _OpenFile:
+    """A file that several threads read. It closes when it has been told to and nobody reads it any more: a
+    read from a dead disk may last longer than the load, and until then its number must not be another file's.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file, _ = open_regular(path)
+        self._lock = threading.Lock()
+        self._num_readers = 0
+        self._is_closing = False
+        self._opened = self._state()
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closing = True
+            self._close_if_unused()
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep the file open. Raises ValueError where it was closed before."""
+        with self._lock:
+            if self._is_closing:
+                raise ValueError("the checkpoint is closed")
+            self._num_readers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._num_readers -= 1
+                self._close_if_unused()
+
+    def has_changed(self) -> bool:
+        """Whether somebody wrote to the file since it was opened."""
+        return self._state() != self._opened
+
+    def read_at(self, view: memoryview, offset: int) -> int:
         """One read at a place of the file: bytes read, 0 behind its end."""
         if hasattr(os, "preadv"):
-            return os.preadv(file.fileno(), [view], offset)
+            return os.preadv(self._file.fileno(), [view], offset)
         with self._lock:  # all threads share one position
-            file.seek(offset)
-            return file.readinto(view)  # type: ignore[attr-defined,no-any-return]
+            self._file.seek(offset)
+            return self._file.readinto(view)  # type: ignore[attr-defined,no-any-return]
 
+    def _state(self) -> tuple[int, int]:
+        """Size and time of change."""
+        status = os.fstat(self._file.fileno())
+        return status.st_size, status.st_mtime_ns
 
-def _state(file: BinaryIO) -> tuple[int, int]:
-    """Size and time of change of an open file: different when somebody wrote to it."""
-    status = os.fstat(file.fileno())
-    return status.st_size, status.st_mtime_ns
+    def _close_if_unused(self) -> None:
+        if self._is_closing and not self._num_readers:
+            self._file.close()

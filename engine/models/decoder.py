@@ -5,6 +5,7 @@ It reads weights and caches and knows nothing of requests, sampling or files.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,12 +13,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.kv.cache import ContiguousCache, KVCache
-from engine.models.attention import attend, first_visible, piece_mask
+from engine.capabilities import CAN_ALL, Capabilities
+from engine.fit.kv_pages import LayerKind, pool_kinds, whole_kinds
+from engine.kv.cache import ContiguousCache, DeviceCache, KVCache, SplitCache
+from engine.kv.packer import TorchPacker
+from engine.kv.pool import DENSE_BITS, KVPool, Packer
+from engine.kv.store import KVStore, PagedStore, SlotStore
+from engine.models.attention import Attention, PieceAttention, StepAttention
+from engine.models.graph import AcceleratorRecorder, Recorder, StepGraphs, StepInputs
+from engine.models.placement import CPU, Run, move
 from engine.models.rotary import Rotary, rotate
 from engine.native import step
 from engine.native.library import NativeLibrary
-from engine.quant.linear import Embedding, Linear
+from engine.native.packer import NativePacker
+from engine.quant.linear import Embedding, Linear, products
 from engine.types import ModelSpec, RopeSpec
 
 
@@ -38,8 +47,19 @@ class Runner(Protocol):
         """Names of the kernels that run the linear layers."""
         ...
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do and what not."""
+        ...
+
     def new_cache(self, capacity: int) -> KVCache:
-        """An empty cache for one sequence of at most ``capacity`` tokens."""
+        """An empty cache for one sequence of at most ``capacity`` tokens, that can be trimmed at will."""
+        ...
+
+    def new_store(self, context: int, piece: int, sequences: int) -> KVStore:
+        """Room for the keys and values of chats of at most ``context`` tokens, ``sequences`` of which run at
+        once and are read in pieces of ``piece`` rows. Bytes as planned.
+        """
         ...
 
     def forward(self, segments: list[Segment]) -> Tensor:
@@ -104,25 +124,35 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pass:
-    """What all layers of one forward pass share."""
+class _Part:
+    """Consecutive layers on one device, and their tables there."""
 
-    segments: list[Segment]
+    run: Run
+    rotary: Rotary
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """What the layers of one device share in one forward pass."""
+
     rotations: dict[RopeSpec, Tensor]  # [rows, 1, rotary_dim / 2]
-    masks: dict[int | None, list[Tensor | None]]  # by window, one a segment
+    attention: Attention
+    dtype: torch.dtype  # of what goes into products
 
 
 class Decoder:
     """A dense decoder by options: norms before or after each part, rotary attention with grouped keys, a
     gated feed-forward part.
 
-    The residual stream is float32 in every format; products run in ``dtype``. Query and key rows are in the
-    interleaved order (pairs side by side), so that a rotation is one complex product. ``rope_factors``
-    [rotary_dim / 2] divide the frequencies.
+    The residual stream is float32 in every format. Query and key rows are in the interleaved order (pairs
+    side by side), so that a rotation is one complex product. ``rope_factors`` [rotary_dim / 2] divide the
+    frequencies.
 
-    With ``native`` kernels, and weights held for them, a step of few rows is one call of theirs where they
-    serve the model's options; prefill and everything else is torch's operations around each matrix's own
-    product.
+    ``runs`` say which layers lie on which device, with their weights, caches and tables; the last one's has
+    output norm and head. Only the residual stream crosses from one to the next.
+
+    With ``native`` kernels, and weights held for them, a step of few rows is one call of theirs; a prefill is
+    torch's operations around the products of their matrices.
     """
 
     def __init__(
@@ -130,75 +160,172 @@ class Decoder:
         spec: ModelSpec,
         weights: Weights,
         context: int,
-        dtype: torch.dtype,
-        kv_dtype: torch.dtype,
+        runs: Sequence[Run],
         native: NativeLibrary | None = None,
         rope_factors: Tensor | None = None,
+        record: Recorder | None = None,
     ) -> None:
+        """``record`` records the steps of the last device; a device's own recorder where there is none."""
         self._spec = spec
         self._options = spec.options
         self._layers = spec.layers
         self._weights = weights
-        self._dtype = dtype
-        self._kv_dtype = kv_dtype
-        self._rotary = Rotary(spec, context, rope_factors)
+        tables = {run.device: Rotary(spec, context, rope_factors, run.device) for run in runs}
+        self._parts = [_Part(run, tables[run.device]) for run in runs]
+        last = runs[-1]
+        if record is None and last.device.type != "cpu":
+            record = AcceleratorRecorder(last.device)
+        self._graphs = StepGraphs(self._step, last.layers, record) if record else None
+        self._packer: Packer | None = None
+        if last.kv.values < DENSE_BITS:
+            heads = spec.num_kv_heads, spec.head_dim
+            self._packer = (
+                NativePacker(native, last.kv, *heads, last.kv_dtype)
+                if native
+                else TorchPacker(last.kv, spec.head_dim, last.kv_dtype)
+            )
         self._fused: step.FusedStep | None = None
-        if native and step.serves(spec):
-            self._fused = step.FusedStep(native, spec, weights, self._rotary.tables[spec.rope], kv_dtype)
+        if native and all(run.device == CPU for run in runs):
+            self._fused = step.FusedStep(native, spec, weights, tables[CPU], context, last.kv_dtype, last.kv)
 
     def bytes_by_part(self) -> tuple[int, int]:
+        tables = {id(part.rotary): part.rotary.nbytes for part in self._parts}
         scratch = self._fused.scratch_nbytes if self._fused else 0
-        return self._weights.nbytes, self._rotary.nbytes + scratch
+        buffers = self._graphs.nbytes if self._graphs else 0
+        return self._weights.nbytes, sum(tables.values()) + scratch + buffers
 
     @property
     def kernels(self) -> str:
-        """Names of the kernels that run the linear layers, each once."""
+        """Names of the kernels that run the linear layers, each once, and why steps are not recorded where
+        they could be.
+        """
         linears = [linear for layer in self._weights.layers for linear in layer.linears]
         linears.append(self._weights.head)
-        return " + ".join(dict.fromkeys(linear.kernel for linear in linears))
+        names = " + ".join(dict.fromkeys(linear.kernel for linear in linears))
+        failure = self._graphs.failure if self._graphs else ""
+        return f"{names}, steps not recorded: {failure}" if failure else names
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAN_ALL
 
     def new_cache(self, capacity: int) -> KVCache:
-        spec = self._spec
-        return ContiguousCache(spec.num_layers, spec.num_kv_heads, spec.head_dim, capacity, self._kv_dtype)
+        if self._is_on_cpu:
+            kinds = whole_kinds(self._spec, capacity)
+            return self._pool(kinds, 1, keeps_windows=False).begin([], capacity)
+        return self._device_cache(capacity)
+
+    def new_store(self, context: int, piece: int, sequences: int) -> KVStore:
+        if self._is_on_cpu:
+            kinds = pool_kinds(self._spec, context, piece, sequences)
+            return PagedStore(self._pool(kinds, sequences), context)
+        return SlotStore([self._device_cache(context) for _ in range(sequences)])
+
+    @property
+    def _is_on_cpu(self) -> bool:
+        return all(part.run.device == CPU for part in self._parts)
+
+    def _pool(self, kinds: Sequence[LayerKind], sequences: int, keeps_windows: bool = True) -> KVPool:
+        spec, run = self._spec, self._parts[-1].run
+        heads = spec.num_kv_heads, spec.head_dim
+        return KVPool(kinds, *heads, run.kv_dtype, run.kv, sequences, self._packer, keeps_windows)
+
+    def _device_cache(self, capacity: int) -> ContiguousCache | SplitCache:
+        """Places that a recorded step can be told once."""
+        spec, runs = self._spec, [part.run for part in self._parts]
+        parts = [
+            ContiguousCache(
+                len(run.layers), spec.num_kv_heads, spec.head_dim, capacity, run.kv_dtype, run.device
+            )
+            for run in runs
+        ]
+        return parts[0] if len(parts) == 1 else SplitCache(parts)
 
     def forward(self, segments: list[Segment]) -> Tensor:
+        for segment in segments:
+            has_room = segment.cache.reserve(len(segment.ids))
+            assert has_room, "the scheduler asks for room before it runs anything"
         if self._fused and sum(len(segment.ids) for segment in segments) <= step.MAX_ROWS:
             return self._fused.forward(segments)
         x = self._weights.embedding.rows([token for segment in segments for token in segment.ids])
         if self._options.embedding_scale != 1.0:
             x *= self._options.embedding_scale
-        shared, scale = self._shared(segments), self._options.residual_scale
-        for index, layer in enumerate(self._weights.layers):  # x: [rows, hidden]
-            x.add_(self._attention(index, layer, x, shared), alpha=scale)
-            x.add_(self._mlp(layer, x), alpha=scale)
+        for part in self._parts[:-1]:
+            x = self._through(part, move(x, part.run.device), self._pass(part, segments))
+        logits = self._last(move(x, self._parts[-1].run.device), segments)
         for segment in segments:
-            segment.cache.advance(len(segment.ids))
-        return self._logits(self._wanted_rows(x, segments))
+            segment.cache.advance(segment.ids)
+        return logits
 
-    def _logits(self, x: Tensor) -> Tensor:
+    def _last(self, x: Tensor, segments: list[Segment]) -> Tensor:
+        """The layers of the last device and the logits, recorded where every segment has one row."""
+        part, logits = self._parts[-1], None
+        if self._graphs is not None and all(len(segment.ids) == 1 for segment in segments):
+            logits = self._graphs.run(x, [_on_device(segment.cache) for segment in segments])
+        if logits is None:
+            x = self._through(part, x, self._pass(part, segments))
+            logits = self._logits(_wanted_rows(x, segments), part.run.dtype)
+        return logits
+
+    def _step(self, inputs: StepInputs) -> Tensor:
+        """The same for one row of each cache, as it is recorded."""
+        part, positions = self._parts[-1], inputs.positions
+        attention = StepAttention(
+            inputs.caches,
+            positions,
+            inputs.size,
+            self._windows,
+            self._spec.attention_scale,
+            self._options.attention_cap,
+            part.run.kv_dtype,
+        )
+        shared = _Pass(part.rotary.at_rows(positions), attention, part.run.dtype)
+        return self._logits(self._through(part, inputs.x.clone(), shared), part.run.dtype)
+
+    def _through(self, part: _Part, x: Tensor, shared: _Pass) -> Tensor:
+        """The residual stream [rows, hidden] behind the layers of one device; ``x`` is changed."""
+        scale = self._options.residual_scale
+        for index in part.run.layers:
+            layer = self._weights.layers[index]
+            x.add_(self._attention(index, layer, x, shared), alpha=scale)
+            x.add_(self._mlp(layer, x, shared), alpha=scale)
+        return x
+
+    def _logits(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         """Float32 logits [rows, vocab] of the residual stream [rows, hidden]."""
-        logits = self._weights.head(self._norm(x, self._weights.output_norm)).float()
+        logits = self._weights.head(self._norm(x, self._weights.output_norm, dtype)).float()
         if self._options.logit_divisor != 1.0:
             logits = logits / self._options.logit_divisor
         cap = self._options.logit_cap
         return logits if cap is None else cap * torch.tanh(logits / cap)
 
-    def _shared(self, segments: list[Segment]) -> _Pass:
-        spec = self._spec
-        ends = [(s.cache.length, s.cache.length + len(s.ids)) for s in segments]
-        groups = spec.num_heads // spec.num_kv_heads
-        windows = {layer.sliding_window for layer in self._layers}
-        masks = {
-            window: [piece_mask(end - start, start, window, groups, self._kv_dtype) for start, end in ends]
-            for window in windows
-        }
-        return _Pass(segments, self._rotary.at([slice(*each) for each in ends]), masks)
+    @property
+    def _windows(self) -> set[int | None]:
+        return {layer.sliding_window for layer in self._layers}
 
-    def _norm(self, x: Tensor, weight: Tensor | None) -> Tensor:
+    def _pass(self, part: _Part, segments: list[Segment]) -> _Pass:
+        """The tables and masks of some segments on the device of a part."""
+        spec, run = self._spec, part.run
+        rows = [len(segment.ids) for segment in segments]
+        caches = [segment.cache for segment in segments]
+        attention = PieceAttention(
+            caches,
+            rows,
+            self._windows,
+            spec.num_heads // spec.num_kv_heads,
+            spec.attention_scale,
+            self._options.attention_cap,
+            run.kv_dtype,
+            run.device,
+        )
+        ends = [slice(c.length, c.length + count) for c, count in zip(caches, rows, strict=True)]
+        return _Pass(part.rotary.at(ends), attention, run.dtype)
+
+    def _norm(self, x: Tensor, weight: Tensor | None, dtype: torch.dtype) -> Tensor:
         """The input of a product: normalized, where there is a norm before it."""
         if weight is None:
-            return x.to(self._dtype)
-        return F.rms_norm(x, weight.shape, weight, self._spec.norm_eps).to(self._dtype)
+            return x.to(dtype)
+        return F.rms_norm(x, weight.shape, weight, self._spec.norm_eps).to(dtype)
 
     def _added(self, out: Tensor, bias: Tensor | None, norm: Tensor | None) -> Tensor:
         """What a part adds to the residual stream: its last product, with bias and norm where it has them."""
@@ -206,8 +333,8 @@ class Decoder:
             out = out + bias
         return out if norm is None else F.rms_norm(out.float(), norm.shape, norm, self._spec.norm_eps)
 
-    def _mlp(self, layer: Layer, x: Tensor) -> Tensor:
-        h = self._norm(x, layer.mlp_norm)
+    def _mlp(self, layer: Layer, x: Tensor, shared: _Pass) -> Tensor:
+        h = self._norm(x, layer.mlp_norm, shared.dtype)
         both = _side_by_side(layer.gate_up, h, layer.gate_up_bias)
         gate, up = both if len(both) == 2 else both[0].chunk(2, dim=-1)
         if self._options.activation == "gelu_tanh":
@@ -219,8 +346,8 @@ class Decoder:
     def _attention(self, index: int, layer: Layer, x: Tensor, shared: _Pass) -> Tensor:
         """What the layer's attention adds to x [rows, hidden]; appends its keys and values to the caches."""
         spec, options, heads = self._spec, self._layers[index], self._spec.num_heads
-        products = _side_by_side(layer.qkv, self._norm(x, layer.attention_norm), layer.qkv_bias)
-        qkv = products[0] if len(products) == 1 else torch.cat(products, dim=-1)
+        parts = _side_by_side(layer.qkv, self._norm(x, layer.attention_norm, shared.dtype), layer.qkv_bias)
+        qkv = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
         qkv = qkv.view(-1, heads + 2 * spec.num_kv_heads, spec.head_dim)
         turned, values = qkv[:, : heads + spec.num_kv_heads], qkv[:, heads + spec.num_kv_heads :]
         if layer.q_norm is not None and layer.k_norm is not None:
@@ -231,7 +358,7 @@ class Decoder:
             turned = torch.cat(normed, dim=1)
         if options.rope is not None:
             turned = rotate(turned, shared.rotations[options.rope])
-        out = self._attend(index, turned[:, :heads], turned[:, heads:], values, shared)
+        out = shared.attention(index, turned[:, :heads], turned[:, heads:], values, options.sliding_window)
         return self._added(layer.output(out), layer.output_bias, layer.post_attention_norm)
 
     def _norm_heads(self, x: Tensor, weight: Tensor) -> Tensor:
@@ -239,34 +366,28 @@ class Decoder:
         together = x.reshape(x.shape[0], -1, weight.shape[0]).float()
         return F.rms_norm(together, weight.shape, weight, self._spec.norm_eps).to(x.dtype).view(x.shape)
 
-    def _attend(self, index: int, queries: Tensor, keys: Tensor, values: Tensor, shared: _Pass) -> Tensor:
-        """Attention of every segment's rows over its cache, [rows, heads · dim]."""
-        window, scale = self._layers[index].sliding_window, self._spec.attention_scale
-        outputs, start = [], 0
-        for segment, mask in zip(shared.segments, shared.masks[window], strict=True):
-            end, first = start + len(segment.ids), first_visible(segment.cache.length, window)
-            held_keys, held_values = segment.cache.append(index, keys[start:end], values[start:end])
-            seen = held_keys[:, first:], held_values[:, first:]
-            outputs.append(attend(queries[start:end], *seen, mask, scale, self._options.attention_cap))
-            start = end
-        return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
-    def _wanted_rows(self, x: Tensor, segments: list[Segment]) -> Tensor:
-        wanted, start = [], 0
-        for segment in segments:
-            end = start + len(segment.ids)
-            wanted.append(slice(start, end) if segment.wants_all_logits else slice(end - 1, end))
-            start = end
-        return x[wanted[0]] if len(wanted) == 1 else torch.cat([x[rows] for rows in wanted])
+def _on_device(cache: KVCache) -> DeviceCache:
+    assert isinstance(cache, ContiguousCache | SplitCache), "steps are recorded where caches are no pages"
+    return cache
+
+
+def _wanted_rows(x: Tensor, segments: list[Segment]) -> Tensor:
+    wanted, start = [], 0
+    for segment in segments:
+        end = start + len(segment.ids)
+        wanted.append(slice(start, end) if segment.wants_all_logits else slice(end - 1, end))
+        start = end
+    return x[wanted[0]] if len(wanted) == 1 else torch.cat([x[rows] for rows in wanted])
 
 
 def _side_by_side(linears: tuple[Linear, ...], h: Tensor, bias: Tensor | None) -> list[Tensor]:
     """The products of one input, and their common bias added."""
-    products = [linear(h) for linear in linears]
+    plain = products(linears, h)
     if bias is None:
-        return products
+        return plain
     added, start = [], 0
-    for product in products:
+    for product in plain:
         end = start + product.shape[-1]
         added.append((product + bias[start:end]).to(h.dtype))
         start = end

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 from engine.errors import ModelFileError, UnsupportedModelError
 from engine.foreign import printable
@@ -47,6 +48,11 @@ def tensor_names(spec: ModelSpec) -> dict[str, str]:
     `head` is left out where the embeddings are tied, the factors of a rotation where the file has none.
     Nothing is promised about the tensors being there: `spec.read_spec` has checked that.
     """
+    return dict(_tensor_names(spec))
+
+
+@lru_cache(maxsize=32)  # the advisor asks for the same model again and again
+def _tensor_names(spec: ModelSpec) -> dict[str, str]:
     own = family(spec)
     stored = {tensor.name for tensor in spec.tensors}
     prefix = prefix_of(own, stored)

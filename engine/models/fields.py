@@ -22,6 +22,7 @@ MOST_FACTOR = 1 << 16
 Feature = tuple[str, tuple[object, ...], str]
 """A field whose feature the decoder lacks, the values that switch it off, and what the feature is called."""
 
+_PART_MARK = re.compile(r"-\d{5}-of-\d{5}$", re.IGNORECASE)
 _BITS_MARK = re.compile(r"[-._ ](I?Q\d\w*|BF16|F16|F32|FP16|FP32)$", re.IGNORECASE)
 
 
@@ -116,7 +117,8 @@ def display_name(path: str) -> str:
     The name inside a file is no better: converters put the name of a training run there.
     """
     place = Path(path)
-    name = place.stem if place.suffix.lower() == ".gguf" else _folder_name(place.resolve())
+    is_file = place.suffix.lower() == ".gguf"
+    name = _PART_MARK.sub("", place.stem) if is_file else _folder_name(place.resolve())
     name = printable(name, 512)  # no file system has longer names
     return printable(_BITS_MARK.sub("", name).strip() or name, 120)
 

@@ -14,8 +14,8 @@ from typing import BinaryIO
 
 from engine.errors import ModelFileError, UnsupportedModelError
 from engine.foreign import shown
-from engine.models.layout import check_layout, damaged
-from engine.models.signature import HEAD_BYTES, open_regular, refusal
+from engine.models.layout import check_filled, check_layout, damaged
+from engine.models.signature import HEAD_BYTES, open_regular, readable, refusal
 from engine.quant import formats
 from engine.types import TensorInfo
 
@@ -44,7 +44,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """All of a GGUF file but its weights. ``tensors`` keep the file's order, offsets are absolute."""
+    """All of a GGUF file but its weights, or of a model's files together (see gguf_parts.py).
+
+    ``tensors`` keep the file's order, offsets are absolute in the one of ``files`` they lie in.
+    """
 
     version: int
     alignment: int
@@ -52,20 +55,28 @@ class GgufHeader:
     tensors: tuple[TensorInfo, ...]
     data_offset: int
     file_bytes: int
+    files: tuple[str, ...]
 
 
-def read_header(path: str, limits: Limits | None = None, file_index: int = 0) -> GgufHeader:
-    """Read and check the header of the GGUF file at `path`.
+def read_header(path: str, limits: Limits | None = None) -> GgufHeader:
+    """Read and check the header of the GGUF file at `path`, which may be a part of a model.
 
-    `file_index` goes into each TensorInfo. Text values that are not UTF-8 get U+FFFD; keys and tensor
-    names that are not are refused, as is a repeated key. Raises ModelFileError for a damaged file or
-    another kind of file, UnsupportedModelError for a sound one that is of another version or byte
-    order or holds tensors of an unknown type.
+    Text values that are not UTF-8 get U+FFFD; keys and tensor names that are not are refused, as is a
+    repeated key. Raises ModelFileError for a damaged file or another kind of file, UnsupportedModelError
+    for a sound one that is of another version or byte order or holds tensors of an unknown type.
     """
     file, file_bytes = open_regular(path)
-    with file:
-        reader = _Reader(path, file, file_bytes, limits or Limits())
-        return reader.read(file_index)
+    with file, readable(path):
+        header = _Reader(path, file, file_bytes, limits or Limits()).read()
+        check_filled(path, file, header.tensors)
+    return header
+
+
+def read_from(path: str, file: BinaryIO, file_bytes: int, limits: Limits | None = None) -> GgufHeader:
+    """The header of a file of `file_bytes` that is read through `file` from its start, wherever it lies;
+    `path` names it in errors. That its weights are all there is not checked. Raises what `read_header` does.
+    """
+    return _Reader(path, file, file_bytes, limits or Limits()).read()
 
 
 class _Reader:
@@ -81,7 +92,7 @@ class _Reader:
         self._base = 0  # the window's place in the file
         self._elements_left = limits.elements
 
-    def read(self, file_index: int) -> GgufHeader:
+    def read(self) -> GgufHeader:
         version = self._read_version()
         num_tensors = self._read_count("tensor count", 24, self._limits.tensors)
         num_keys = self._read_count("metadata key count", 13, self._limits.keys)
@@ -90,8 +101,8 @@ class _Reader:
         layouts = [self._read_tensor_layout(index) for index in range(num_tensors)]
         position = self._base + self._at
         data_offset = -(-position // alignment) * alignment
-        tensors = self._place(layouts, alignment, data_offset, file_index)
-        return GgufHeader(version, alignment, metadata, tensors, data_offset, self._file_bytes)
+        tensors = self._place(layouts, alignment, data_offset)
+        return GgufHeader(version, alignment, metadata, tensors, data_offset, self._file_bytes, (self._path,))
 
     # -- bytes -----------------------------------------------------------------------------------
 
@@ -293,7 +304,6 @@ class _Reader:
         layouts: list[tuple[str, tuple[int, ...], str, int, int]],
         alignment: int,
         data_offset: int,
-        file_index: int,
     ) -> tuple[TensorInfo, ...]:
         """Absolute tensors, after checks of names, alignment, overlap and the file's end."""
         tensors = []
@@ -304,6 +314,6 @@ class _Reader:
             if offset % alignment:
                 raise self._fail(f"tensor {shown(name)} starts at {offset:,}, not a multiple of {alignment}")
             names.add(name)
-            tensors.append(TensorInfo(name, shape, type_name, file_index, data_offset + offset, nbytes))
+            tensors.append(TensorInfo(name, shape, type_name, 0, data_offset + offset, nbytes))
         check_layout(self._path, tensors, self._file_bytes)
         return tuple(tensors)

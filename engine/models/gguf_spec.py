@@ -45,14 +45,19 @@ _BIASED = {
 }
 
 
-def from_header(path: str, header: gguf.GgufHeader) -> ModelSpec:
-    """The spec of a GGUF file, its tensors not yet compared with it.
+class AdditionError(UnsupportedModelError):
+    """The file is an addition to a model: a projector, an adapter. Alone it is nothing to chat with."""
+
+
+def from_header(header: gguf.GgufHeader) -> ModelSpec:
+    """The spec of a GGUF model, its tensors not yet compared with it.
 
     Raises ModelFileError for missing or impossible values, UnsupportedModelError for an architecture
-    or option that cannot run.
+    or option that cannot run, AdditionError.
     """
+    path = header.files[0]
     general = Fields(path, header.metadata)
-    _refuse_parts(general, header)
+    _refuse_additions(general, header)
     architecture = general.text("general.architecture")
     family = families.find("gguf", architecture)
     if family is None:
@@ -83,7 +88,7 @@ def from_header(path: str, header: gguf.GgufHeader) -> ModelSpec:
         rope=_rope(fields, stored),
         tied_embeddings="output.weight" not in stored,
         sliding_window=_window(fields, family),
-        files=(path,),
+        files=header.files,
         tensors=header.tensors,
         options=family.options,
     )
@@ -94,19 +99,12 @@ def from_header(path: str, header: gguf.GgufHeader) -> ModelSpec:
     return families.with_layers(spec, _layers(fields, family, spec))
 
 
-def _refuse_parts(general: Fields, header: gguf.GgufHeader) -> None:
-    """Refuse files that are a part of a model or an addition to one."""
-    count = general.integer("split.count", 0, least=0)
-    if count > 1:
-        number = general.integer("split.no", 0, least=0) + 1
-        raise UnsupportedModelError(
-            f"{general.source}: this is part {number} of {count} of a split model, which is not supported.",
-            "Join the parts with `llama-gguf-split --merge`, or choose a smaller file in one part.",
-        )
+def _refuse_additions(general: Fields, header: gguf.GgufHeader) -> None:
+    """Refuse files that are an addition to a model, or a part of its description alone."""
     kind = general.get("general.type")
     if kind in ("mmproj", "adapter", "imatrix") or general.get("general.architecture") == "clip":
         what = kind if isinstance(kind, str) and kind != "model" else "image projector"
-        raise UnsupportedModelError(
+        raise AdditionError(
             f"{general.source}: this is an addition to a model ({what}), not a model to chat with.",
             "Choose the model's main file.",
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 from engine.errors import EngineError, ModelFileError, UnsafeModelError, UnsupportedModelError
 from engine.foreign import printable, shown
 from engine.models import safetensors_header
-from engine.models.signature import open_regular
+from engine.models.signature import open_regular, readable
 from engine.types import TensorInfo
 
 MOST_JSON_BYTES = 1 << 25  # 32 MiB: an index of the largest models has about 2
@@ -25,13 +25,10 @@ _AGAIN = "Download the model again; complete files are kept."
 def read_json(path: Path, most_bytes: int = MOST_JSON_BYTES) -> dict[str, object]:
     """A JSON object from a file of at most `most_bytes`. Raises ModelFileError naming the file."""
     file, size = open_regular(str(path))
-    with file:
+    with file, readable(str(path)):
         if size > most_bytes:
             raise ModelFileError(f"{path}: {size:,} bytes are far too many for this file.")
-        try:
-            raw = file.read(most_bytes)
-        except OSError as error:
-            raise ModelFileError(f"{path}: cannot be read ({error.strerror or error}).") from None
+        raw = file.read(most_bytes)
     if not raw.strip():
         raise ModelFileError(f"{path}: the file is empty.", _AGAIN)
     try:
@@ -61,6 +58,11 @@ def read_weights(folder: Path) -> tuple[tuple[str, ...], tuple[TensorInfo, ...]]
         path = str(folder / shards[0])
         return (path,), safetensors_header.read(path).tensors
     raise _no_weights(folder, names, shards)
+
+
+def has_weights(names: set[str]) -> bool:
+    """Whether safetensors weights, or an index of some, are among the names in a folder."""
+    return any(name.endswith((".safetensors", ".safetensors.index.json")) for name in names)
 
 
 def file_names(folder: Path) -> set[str]:

@@ -13,9 +13,10 @@ from typing import Any
 
 from engine.errors import ModelFileError, UnsafeModelError, UnsupportedModelError
 from engine.foreign import printable, shown
-from engine.models import families
+from engine.models import families, generic_spec
 from engine.models.family_table import Family
 from engine.models.fields import Feature, Fields, display_name
+from engine.models.generic_table import CLASSES
 from engine.models.hf_rope import Positions, read_positions
 from engine.types import DecoderOptions, LayerOptions, ModelSpec, TensorInfo
 
@@ -34,16 +35,19 @@ _ACTIVATIONS = {
     "gelu_new": "gelu_tanh",  # the same formula
 }
 _MEANT_TANH = ("gemma",)  # whose first configs say "gelu"
+_OUTER = ("model_type", "tie_word_embeddings")  # what a language model's own part may leave to the whole
+_ELSEWHERE, _CAPPED = ("hidden_act", "hidden_activation"), ("attn_logit_softcapping",)
 _LAYER_TYPES = {"full_attention": False, "sliding_attention": True}
 
 
-def check_architecture(path: str, config: Mapping[str, object]) -> Family:
-    """The family of a config, before any weight file is looked at.
+def check_architecture(path: str, config: Mapping[str, object]) -> Family | str:
+    """The lean decoder's family of a config, or the class that transformers runs it as; before any weight
+    file is looked at.
 
-    What `auto_map`, `trust_remote_code` or `model_file` say is never followed: an architecture the table
-    knows is read as plain values, another one that needs its own code is refused as unsafe.
+    What `auto_map`, `trust_remote_code` or `model_file` say is never followed: an architecture that is known
+    is read as plain values, another one that needs its own code is refused as unsafe.
     """
-    inner = _inner(path, config)
+    inner = text_config(path, config)
     model_type = inner.get("model_type")
     if not isinstance(model_type, str):
         raise ModelFileError(f"{path}: model_type is missing.", "Download config.json again.")
@@ -53,29 +57,69 @@ def check_architecture(path: str, config: Mapping[str, object]) -> Family:
     if found is not None and (name is None or name in found.classes or inner is not config):
         return found
     shown_name = str(name or model_type)
-    if config.get("auto_map") or inner.get("auto_map"):
+    if (config.get("auto_map") or inner.get("auto_map")) and not _is_known(model_type, name):
         raise UnsafeModelError(
             f"{path}: the model ({printable(shown_name)}) needs Python code of its own, which is never run.",
             "Choose a model of a supported architecture, or its GGUF.",
         )
+    if generic_spec.knows(model_type):
+        return generic_spec.check_class(path, model_type, name if inner is config else None)
     raise families.unsupported(path, shown_name)
+
+
+def _is_known(model_type: str, name: object) -> bool:
+    """Whether transformers has the class itself: code beside it is not needed."""
+    return model_type in CLASSES and name in (None, CLASSES[model_type])
 
 
 def from_config(
     folder: Path, config: Mapping[str, object], files: tuple[str, ...], tensors: tuple[TensorInfo, ...]
 ) -> ModelSpec:
-    """The spec of a folder, its tensors not yet compared with it.
+    """The spec of a folder, its tensors not yet compared with it. An architecture or an option that the lean
+    decoder does not serve is run through transformers where that knows it.
 
     Raises ModelFileError for missing or impossible values, UnsupportedModelError for an option that
     cannot run, and as `check_architecture` does.
     """
     path = str(folder / "config.json")
-    family = check_architecture(path, config)
-    inner = _inner(path, config)
+    served, inner = check_architecture(path, config), text_config(path, config)
+    _refuse_quantized(path, config, inner)
+    if isinstance(served, str):
+        reason = f"the program has no decoder of its own for {inner['model_type']}"
+        return generic_spec.from_config(folder, inner, files, tensors, served, reason)
+    try:
+        return _lean(folder, config, inner, served, files, tensors)
+    except UnsupportedModelError as error:
+        plainer = {name: value for name, value in inner.items() if name not in _served_elsewhere(served)}
+        try:
+            _lean(folder, config, plainer, served, files, tensors)
+        except UnsupportedModelError:
+            raise error from None
+        reason = error.message.removeprefix(f"{path}: ").rstrip(".").removesuffix(", which is not supported")
+        class_name = CLASSES[served.architecture]
+        return generic_spec.from_config(folder, inner, files, tensors, class_name, reason)
+
+
+def _served_elsewhere(family: Family) -> tuple[str, ...]:
+    """The options that transformers computes where the lean decoder does not. Others it would leave out
+    without a word: what they mean is then not what it answers.
+    """
+    return _ELSEWHERE + (_CAPPED if family.architecture == "gemma3_text" else ())
+
+
+def _lean(
+    folder: Path,
+    config: Mapping[str, object],
+    inner: Mapping[str, object],
+    family: Family,
+    files: tuple[str, ...],
+    tensors: tuple[TensorInfo, ...],
+) -> ModelSpec:
+    path = str(folder / "config.json")
     # the base and the tie have neighbours that come before a default
     defaults = {k: v for k, v in family.defaults.items() if k not in ("rope_theta", "tie_word_embeddings")}
     fields = Fields(path, defaults | dict(inner))
-    _refuse_options(fields, family, config)
+    fields.refuse(feature for feature in _LACKED if feature[0] not in family.numbers.values())
     heads, hidden = fields.integer("num_attention_heads"), fields.integer("hidden_size")
     head_dim = _head_dim(fields, hidden, heads)
     positions = read_positions(fields, family, head_dim)
@@ -104,27 +148,25 @@ def from_config(
     return families.with_layers(spec, _layers(fields, family, count, positions))
 
 
-def _inner(path: str, config: Mapping[str, object]) -> Mapping[str, object]:
+def text_config(path: str, config: Mapping[str, object]) -> Mapping[str, object]:
     """The language model's own part of the config: `text_config` where there is one."""
     inner = config.get("text_config")
     if inner is None:
         return config
     if not isinstance(inner, dict):
         raise ModelFileError(f"{path}: text_config is {shown(inner)}, not an object.")
-    if "model_type" not in inner and "model_type" in config:
-        return {**inner, "model_type": config["model_type"]}
-    return inner
+    outer = {name: config[name] for name in _OUTER if inner.get(name) is None and name in config}
+    return {**inner, **outer} if outer else inner
 
 
-def _refuse_options(fields: Fields, family: Family, config: Mapping[str, object]) -> None:
-    quantization = config.get("quantization_config") or fields.get("quantization_config")
+def _refuse_quantized(path: str, *configs: Mapping[str, object]) -> None:
+    quantization = next((each for config in configs if (each := config.get("quantization_config"))), None)
     if quantization:
         method = quantization.get("quant_method") if isinstance(quantization, dict) else None
         raise UnsupportedModelError(
-            f"{fields.source}: the weights are quantized ({shown(method)}), which is not supported here.",
+            f"{path}: the weights are quantized ({shown(method)}), which is not supported here.",
             "Choose the original weights or a GGUF.",
         )
-    fields.refuse(feature for feature in _LACKED if feature[0] not in family.numbers.values())
 
 
 def _head_dim(fields: Fields, hidden: int, heads: int) -> int:

@@ -5,12 +5,17 @@ Standard library only.
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 from collections.abc import Iterable
+from typing import BinaryIO
 
 from engine.errors import ModelFileError
 from engine.foreign import shown
 from engine.types import TensorInfo
+
+_BLOCK_BYTES = 1 << 16  # of a disk, at most; a smaller tensor may be all zeros: a bias
 
 
 def damaged(path: str, reason: str) -> ModelFileError:
@@ -33,3 +38,24 @@ def check_layout(path: str, tensors: Iterable[TensorInfo], file_bytes: int) -> N
     if cut:
         short = max(tensor.offset + tensor.nbytes for tensor in cut) - file_bytes
         raise damaged(path, f"the file is {short:,} bytes short: tensor {shown(cut[0].name)} is cut off")
+
+
+def check_filled(path: str, file: BinaryIO, tensors: Iterable[TensorInfo]) -> None:
+    """Raise ModelFileError naming a matrix that was never written: downloads that reserve the whole size
+    first leave a hole there, which would be read as zeros. Moves the file's position.
+    """
+    if not hasattr(os, "SEEK_DATA"):
+        return
+    for tensor in tensors:
+        first = -(-tensor.offset // _BLOCK_BYTES) * _BLOCK_BYTES
+        end = (tensor.offset + tensor.nbytes) // _BLOCK_BYTES * _BLOCK_BYTES  # its neighbours fill the rest
+        if end <= first:
+            continue
+        try:
+            written = os.lseek(file.fileno(), first, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                return  # a disk that knows no holes
+            written = end  # there is nothing but a hole up to the file's end
+        if written >= end:
+            raise damaged(path, f"tensor {shown(tensor.name)} was never written, its download never ended")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from engine.models.placement import CPU
 from engine.types import ModelSpec, RopeSpec
 
 _TABLE_ROWS = 4096
@@ -65,18 +66,21 @@ def rope_table(frequencies: Tensor, context: int, scale: float = 1.0) -> Tensor:
 
 
 class Rotary:
-    """The tables of a model, one for each kind of rotation its layers have.
+    """The tables of a model on one device, one for each kind of rotation its layers have.
 
     ``factors`` [rotary_dim / 2], where the file brings them as a tensor, divide the frequencies.
     """
 
-    def __init__(self, spec: ModelSpec, context: int, factors: Tensor | None = None) -> None:
+    def __init__(
+        self, spec: ModelSpec, context: int, factors: Tensor | None = None, device: torch.device = CPU
+    ) -> None:
         self.tables: dict[RopeSpec, Tensor] = {}
         for rope in spec.ropes:
             frequencies = rope_frequencies(rope, spec.rotary_dim, context)
             if factors is not None and rope == spec.rope:
                 frequencies = frequencies / factors.double()
-            self.tables[rope] = rope_table(frequencies, context, rope.attention_factor)
+            # Made on the processor: not every device has float64.
+            self.tables[rope] = rope_table(frequencies, context, rope.attention_factor).to(device)
 
     @property
     def nbytes(self) -> int:
@@ -89,6 +93,10 @@ class Rotary:
             parts = [table[each] for each in positions]
             found[rope] = (parts[0] if len(parts) == 1 else torch.cat(parts)).unsqueeze(1)
         return found
+
+    def at_rows(self, positions: Tensor) -> dict[RopeSpec, Tensor]:
+        """The same of positions [rows] that lie on the tables' device: nothing waits for them."""
+        return {rope: table[positions].unsqueeze(1) for rope, table in self.tables.items()}
 
 
 def rotate(x: Tensor, rotations: Tensor) -> Tensor:

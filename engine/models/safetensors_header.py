@@ -14,8 +14,8 @@ from typing import BinaryIO, TypeGuard
 
 from engine.errors import UnsupportedModelError
 from engine.foreign import printable, shown
-from engine.models.layout import check_layout, damaged, in_order
-from engine.models.signature import HEAD_BYTES, is_pickle, open_regular, refusal
+from engine.models.layout import check_filled, check_layout, damaged, in_order
+from engine.models.signature import HEAD_BYTES, is_pickle, open_regular, readable, refusal
 from engine.quant import formats
 from engine.types import TensorInfo
 
@@ -40,8 +40,22 @@ def read(path: str, file_index: int = 0) -> SafetensorsHeader:
     UnsupportedModelError for types no program knows.
     """
     file, file_bytes = open_regular(path)
-    with file:
+    with file, readable(path):
         text, data_offset = _read_text(path, file, file_bytes)
+        header = _header(path, text, data_offset, file_bytes, file_index)
+        check_filled(path, file, header.tensors)
+    return header
+
+
+def read_from(path: str, file: BinaryIO, file_bytes: int, file_index: int = 0) -> SafetensorsHeader:
+    """The header of a file of `file_bytes` that is read through `file`, wherever it lies; `path` names it in
+    errors. That its weights are all there is not checked. Raises what `read` does.
+    """
+    text, data_offset = _read_text(path, file, file_bytes)
+    return _header(path, text, data_offset, file_bytes, file_index)
+
+
+def _header(path: str, text: bytes, data_offset: int, file_bytes: int, file_index: int) -> SafetensorsHeader:
     entries = _parse(path, text)
     metadata = entries.pop("__metadata__", None) or {}
     if not isinstance(metadata, dict):

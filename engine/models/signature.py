@@ -5,8 +5,10 @@ Standard library only; nothing here reads more than the few bytes it is given.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,22 +33,49 @@ _ARCHIVES = {
 def open_regular(path: str) -> tuple[BinaryIO, int]:
     """Open a file for reading and give its size in bytes; anything but a regular file is refused.
 
-    Pipes and devices would block or never end, so they are refused before opening.
+    Pipes and devices would block or never end, so they are refused before opening. Raises ModelFileError.
     """
+    with readable(path):
+        try:
+            _check_regular(path, Path(path).stat().st_mode)
+            file = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115 - the caller owns it
+        except ValueError as error:  # no path of a file: it holds a NUL, or half a character
+            raise ModelFileError(f"{path}: cannot be opened ({error}).", "Check the path.") from None
+        try:
+            status = os.fstat(file.fileno())
+            _check_regular(path, status.st_mode)  # it may be another file by now
+        except BaseException:
+            file.close()
+            raise
+    return file, status.st_size
+
+
+@contextlib.contextmanager
+def readable(path: str) -> Iterator[None]:
+    """What the system says of a file in the block becomes a ModelFileError."""
     try:
-        status = Path(path).stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise ModelFileError(f"{path}: this is a folder, not a model file.")
-        if not stat.S_ISREG(status.st_mode):
-            raise ModelFileError(f"{path}: this is not a regular file.")
-        file = open(path, "rb")  # noqa: SIM115 - the caller owns it
+        yield
     except FileNotFoundError:
         raise ModelFileError(f"{path}: there is no such file.", "Check the path.") from None
     except PermissionError:
-        raise ModelFileError(f"{path}: no permission to read this file.") from None
-    except (OSError, ValueError) as error:
-        raise ModelFileError(f"{path}: cannot be opened ({error}).") from None
-    return file, os.fstat(file.fileno()).st_size
+        raise ModelFileError(
+            f"{path}: no permission to read this file.", "Give yourself the right to read it."
+        ) from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise ModelFileError(f"{path}: cannot be read ({reason}).", "Check the disk it lies on.") from None
+
+
+def _check_regular(path: str, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise ModelFileError(f"{path}: this is a folder, not a model file.", "Choose a model file.")
+    if not stat.S_ISREG(mode):
+        raise ModelFileError(f"{path}: this is not a regular file.", "Choose a model file.")
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """A pipe that took the file's place is opened at once too, and then refused."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def refusal(path: str, head: bytes, wanted: str) -> EngineError:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from engine.errors import EngineError, ModelFileError, UnsupportedModelError
 from engine.foreign import plain_errors, shown
-from engine.models import families, gguf, gguf_spec, hf_folder, hf_spec, safetensors_header
+from engine.models import families, gguf, gguf_parts, gguf_spec, hf_folder, hf_spec, safetensors_header
 from engine.quant import formats
 from engine.types import ModelSpec, TensorInfo
 
@@ -29,7 +29,6 @@ _MOST = {
 _MOST_QUERY_SIZE = 1 << 18  # of all heads together
 
 _OTHER_TYPE = "Choose another quantization of this model, such as Q4_K_M or Q8_0."
-_BY_HAND = re.compile(r"\.part\d+of\d+$", re.IGNORECASE)
 _EXPERTS = re.compile(r"_exps?\b|experts?\b|ffn_gate_inp|block_sparse_moe")
 
 
@@ -56,30 +55,40 @@ def _read(path: str) -> ModelSpec:
         return _read_weight_file(place)
     if name.endswith(hf_folder.PICKLE_SUFFIXES) and place.exists():
         raise hf_folder.pickle_refusal(path)
-    if _BY_HAND.search(name):
+    if gguf_parts.is_cut_by_hand(name):
         raise ModelFileError(
             f"{path}: this is one piece of a file that was cut by hand.",
             "Join the pieces in order into one .gguf file (`cat` or `copy /b`).",
         )
-    return from_gguf(path, gguf.read_header(path))
+    return from_gguf(gguf_parts.read_header(path))
 
 
-def from_gguf(path: str, header: gguf.GgufHeader) -> ModelSpec:
-    """The model of a GGUF file whose header has been read. Raises what `read_spec` does."""
-    return _checked(gguf_spec.from_header(path, header))
+def from_gguf(header: gguf.GgufHeader) -> ModelSpec:
+    """The model of a GGUF header that has been read. Raises what `read_spec` does."""
+    return _checked(gguf_spec.from_header(header))
+
+
+def from_config(
+    folder: str, config: dict[str, object], files: tuple[str, ...], tensors: tuple[TensorInfo, ...]
+) -> ModelSpec:
+    """The model of a config.json and safetensors headers, all read before. Raises what `read_spec` does."""
+    hf_spec.check_architecture(str(Path(folder) / "config.json"), config)
+    return _checked(hf_spec.from_config(Path(folder), config, files, tensors))
 
 
 @plain_errors()
 def scan_folder(folder: str) -> list[tuple[str, ModelSpec | EngineError]]:
     """The models in a folder and its direct sub-folders, by name; broken ones with their error.
 
-    Projectors (mmproj) and unfinished downloads are left out. Raises ModelFileError if the folder
-    itself cannot be read.
+    A split model is one, under its first part. Projectors (mmproj), adapters and unfinished downloads are
+    left out. Raises ModelFileError if the folder itself cannot be read.
     """
     found: list[tuple[str, ModelSpec | EngineError]] = []
     for path in _candidates(Path(folder)):
         try:
             found.append((path, read_spec(path)))
+        except gguf_spec.AdditionError:
+            continue
         except EngineError as error:
             error.__context__ = None  # nor the traceback: their frames would stay alive
             found.append((path, error.with_traceback(None)))
@@ -87,7 +96,9 @@ def scan_folder(folder: str) -> list[tuple[str, ModelSpec | EngineError]]:
 
 
 def _candidates(folder: Path, depth: int = 0) -> Iterator[str]:
-    for name in sorted(hf_folder.file_names(folder), key=lambda each: (each.casefold(), each)):
+    names = hf_folder.file_names(folder)
+    ggufs = set(gguf_parts.models(names))
+    for name in sorted(names, key=lambda each: (each.casefold(), each)):
         path = folder / name
         if name.startswith("."):
             continue
@@ -96,15 +107,26 @@ def _candidates(folder: Path, depth: int = 0) -> Iterator[str]:
         except OSError:
             continue
         if not is_folder:
-            if name.lower().endswith(".gguf") and not name.lower().startswith("mmproj"):
+            if name in ggufs:
                 yield str(path)
-        elif (path / "config.json").is_file():
+        elif _is_model_folder(path):
             yield str(path)
         elif depth == 0:
             try:
                 yield from _candidates(path, depth + 1)
             except ModelFileError:
                 continue  # a sub-folder without permission is not this folder's fault
+
+
+def _is_model_folder(folder: Path) -> bool:
+    """Whether a folder is one model: a config.json beside GGUF files says nothing of them."""
+    try:
+        if not (folder / "config.json").is_file():
+            return False
+        names = hf_folder.file_names(folder)
+    except (OSError, ModelFileError):
+        return False
+    return hf_folder.has_weights(names) or not gguf_parts.models(names)
 
 
 def _read_weight_file(path: Path) -> ModelSpec:
@@ -122,11 +144,10 @@ def _read_weight_file(path: Path) -> ModelSpec:
 
 def _read_folder(folder: Path) -> ModelSpec:
     names = hf_folder.file_names(folder)
-    ggufs = sorted(name for name in names if name.lower().endswith(".gguf"))
-    has_weights = any(name.endswith((".safetensors", ".safetensors.index.json")) for name in names)
+    ggufs, has_weights = gguf_parts.models(names), hf_folder.has_weights(names)
     if ggufs and not has_weights:
         if len(ggufs) > 1:
-            raise ModelFileError(f"{folder}: there are {len(ggufs)} GGUF files here.", "Choose one of them.")
+            raise ModelFileError(f"{folder}: there are {len(ggufs)} GGUF models here.", "Choose one of them.")
         return read_spec(str(folder / ggufs[0]))
     if "config.json" not in names:
         if has_weights:
@@ -141,6 +162,9 @@ def _read_folder(folder: Path) -> ModelSpec:
 def _checked(spec: ModelSpec) -> ModelSpec:
     """The spec with the tensors the decoder uses; refuses what is missing, misshapen, untyped or extra."""
     _check_sizes(spec)
+    if spec.generic is not None:
+        return spec  # its tensors are checked when it is loaded, before one is read
+    _check_heads(spec)
     spec = families.split_fused(spec)
     family = families.family(spec)
     stored = {tensor.name: tensor for tensor in spec.tensors}
@@ -176,6 +200,9 @@ def _check_sizes(spec: ModelSpec) -> None:
     for name, size in (sizes | {"num_heads × head_dim": spec.num_heads * spec.head_dim}).items():
         if size > limits[name]:
             raise ModelFileError(f"{spec.path}: {name} is {size:,}; at most {limits[name]:,} are believable.")
+
+
+def _check_heads(spec: ModelSpec) -> None:
     if spec.head_dim % 2:
         raise ModelFileError(f"{spec.path}: heads of {spec.head_dim} numbers cannot be rotated in pairs.")
     if spec.num_heads % spec.num_kv_heads:

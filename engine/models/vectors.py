@@ -5,6 +5,8 @@ Knows a family's order and offsets; not where a layer keeps them. Used on the en
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -15,10 +17,15 @@ from engine.types import ModelSpec
 
 
 class VectorReader:
-    """Vectors by the decoder's words, float32 and in its order of rows."""
+    """Vectors by the decoder's words, float32 and in its order of rows, each on the device that the plan has
+    for its word.
+    """
 
-    def __init__(self, spec: ModelSpec, checkpoint: Checkpoint) -> None:
+    def __init__(
+        self, spec: ModelSpec, checkpoint: Checkpoint, device_of: Callable[[str], torch.device]
+    ) -> None:
         self._spec = spec
+        self._device_of = device_of
         self._checkpoint = checkpoint
         self._names = tensor_names(spec)
         self._family = family(spec)
@@ -30,7 +37,7 @@ class VectorReader:
             values += self._family.norm_offset
         if kind in ("q_norm", "k_norm", "q_bias", "k_bias") and not self._family.permuted_qk:
             values = interleaved(values, self._spec.head_dim, self._spec.rotary_dim)
-        return values
+        return values.to(self._device_of(word))
 
     def find(self, word: str) -> Tensor | None:
         """As `read`; None where the model has no such tensor."""

@@ -21,6 +21,7 @@ FLAGS = [
     "-g0",
     "-fvisibility=hidden",
     "-fno-math-errno",
+    "-fno-tree-ter",  # GCC keeps the order of sums that do not wait for each other
     "-ffp-contract=off",  # the kernels say themselves where they fuse, so that compilers cannot differ
     "-Wall",
     "-Wextra",

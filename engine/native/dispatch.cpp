@@ -11,7 +11,7 @@ namespace {
 
 const Kernels *const kTables[] = {
 #if defined(__x86_64__)
-    &kAvx512Bf16, &kAvx512, &kAvx2,
+    &kAvx512, &kAvx2,
 #elif defined(__aarch64__)
     &kNeon,
 #endif

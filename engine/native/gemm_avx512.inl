@@ -58,6 +58,49 @@ ALWAYS_INLINE void find_scales(const float *const (&rows)[8], int64_t first, Sca
     _mm256_storeu_ps(out.inverse, _mm256_maskz_div_ps(is_seen, _mm256_set1_ps(1.0f), scale));
 }
 
+// The groups of 32 floats that begin with `first` in 8 rows as int8: q[k] = that of row k, of row k + 4.
+ALWAYS_INLINE void round_eight(const float *const (&rows)[8], int64_t first, const float *inverse, __m512i (&q)[4]) {
+    const __m512i fours = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    for (int k = 0; k < 4; ++k) {
+        const __m512i one = round_row(rows[k] + first, inverse[k]);
+        const __m512i other = round_row(rows[k + 4] + first, inverse[k + 4]);
+        q[k] = _mm512_permutexvar_epi32(fours, _mm512_packs_epi16(one, other));
+    }
+}
+
+// `quantize` of 8 groups of a row, to the bit: groups at … at + 7 of all rows. Returns whether each has a scale; what
+// it wrote counts only then.
+bool quantize_eight(const Activations &a, int64_t at) {
+    const float *groups[8];
+    for (int k = 0; k < 8; ++k) groups[k] = a.x + (at + k) * kGroup;
+    Scales scales;
+    find_scales(groups, 0, scales);
+    __m512i q[4];
+    round_eight(groups, 0, scales.inverse, q);
+    for (int k = 0; k < 4; ++k) {
+        auto *out = reinterpret_cast<__m256i *>(a.q + (at + k) * kGroup);
+        _mm256_storeu_si256(out, _mm512_castsi512_si256(q[k]));
+        _mm256_storeu_si256(out + 4, _mm512_extracti64x4_epi64(q[k], 1));
+    }
+    const __m512i in_turn = _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+    const __m512i halves = sum_halves(q);
+    const __m256i both = _mm256_add_epi32(_mm512_castsi512_si256(halves), _mm512_extracti64x4_epi64(halves, 1));
+    const __m256 scale = _mm256_loadu_ps(scales.scale);
+    _mm512_storeu_si512(a.half + 2 * at, _mm512_permutexvar_epi32(in_turn, halves));
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(a.offset + at), _mm256_mullo_epi32(both, _mm256_set1_epi32(-8)));
+    _mm256_storeu_ps(a.scale + at, scale);
+    _mm256_storeu_ps(a.sum + at, _mm256_mul_ps(scale, _mm256_cvtepi32_ps(both)));
+    return _mm256_cmp_ps_mask(scale, _mm256_set1_ps(std::numeric_limits<float>::infinity()), _CMP_LT_OQ) == 0xFF;
+}
+
+void quantize_by_eight(const Activations &a, int64_t row, int64_t first, int64_t count) {
+    const int64_t end = first + count, step = 8 * kGroup;
+    for (; first + step <= end; first += step) {
+        if (!quantize_eight(a, (row * a.cols + first) / kGroup)) quantize(a, row, first, step);
+    }
+    quantize(a, row, first, end - first);
+}
+
 // What a group of 8 rows has behind its values: tails[k] is that of row k, then that of row k + 4.
 template <int32_t F>
 ALWAYS_INLINE void find_tails(const float *scales, __m512i sums, __m256 (&tails)[4]) {
@@ -85,13 +128,8 @@ ALWAYS_INLINE void put(RowGroup &out, __m256i q, __m128 tail) {
 template <int32_t F>
 ALWAYS_INLINE void round_group(const float *const (&rows)[8], int64_t first, const Scales &scales, int count,
                                RowGroup *out) {
-    const __m512i fours = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     __m512i q[4];
-    for (int k = 0; k < 4; ++k) {
-        const __m512i one = round_row(rows[k] + first, scales.inverse[k]);
-        const __m512i other = round_row(rows[k + 4] + first, scales.inverse[k + 4]);
-        q[k] = _mm512_permutexvar_epi32(fours, _mm512_packs_epi16(one, other));
-    }
+    round_eight(rows, first, scales.inverse, q);
     __m256 tails[4];
     find_tails<F>(scales.scale, sum_halves(q), tails);
     for (int k = 0; k < 4; ++k) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "half.h"
 #include "kernels.h"
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -21,6 +22,8 @@ namespace dk::avx2 {
 
 constexpr int kOffset = 0;  // `dot_offset` takes the 128 off itself
 constexpr int kPrefetch = 4096;
+constexpr int kSums = 6;        // of Floats that registers hold beside what is added to them
+constexpr int kRowsAtOnce = 2;  // whose sums of a group they hold
 
 struct Bytes {
     __m256i a, b;
@@ -151,6 +154,30 @@ ALWAYS_INLINE __m256 eight_bf16(const uint8_t *p) {
 }
 ALWAYS_INLINE Floats load_bf16(const uint8_t *p) { return {eight_bf16(p), eight_bf16(p + 16)}; }
 
+// Each lane has two bfloat16, as they lie in memory: the first ones, and the second ones.
+ALWAYS_INLINE Floats first_of_pairs(Floats x) {
+    return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x.a), 16)),
+            _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x.b), 16))};
+}
+ALWAYS_INLINE Floats second_of_pairs(Floats x) {
+    const __m256 mask = _mm256_castsi256_ps(_mm256_set1_epi32(-0x10000));
+    return {_mm256_and_ps(x.a, mask), _mm256_and_ps(x.b, mask)};
+}
+ALWAYS_INLINE void store_eight_pairs(__m256 x, __m256 y, float *out) {
+    const __m256 low = _mm256_unpacklo_ps(x, y), high = _mm256_unpackhi_ps(x, y);
+    _mm256_storeu_ps(out, _mm256_permute2f128_ps(low, high, 0x20));
+    _mm256_storeu_ps(out + 8, _mm256_permute2f128_ps(low, high, 0x31));
+}
+// x₀ y₁ x₂ y₃ …
+ALWAYS_INLINE Floats in_turn(Floats x, Floats y) {
+    return {_mm256_blend_ps(x.a, y.a, 0xAA), _mm256_blend_ps(x.b, y.b, 0xAA)};
+}
+// Stores x₀ y₀ x₁ y₁ …
+ALWAYS_INLINE void store_pairs(Floats x, Floats y, float *out) {
+    store_eight_pairs(x.a, y.a, out);
+    store_eight_pairs(x.b, y.b, out + 16);
+}
+
 // Rounds to the nearest int8, stores 16 of them and returns their sum.
 ALWAYS_INLINE int32_t store_rounded(Floats x, int8_t *out) {
     const __m256i a = _mm256_cvtps_epi32(x.a), b = _mm256_cvtps_epi32(x.b);
@@ -183,6 +210,15 @@ ALWAYS_INLINE __m256 exponential_half(__m256 x) {
     return _mm256_and_ps(_mm256_mul_ps(p, _mm256_castsi256_ps(power)), is_seen);
 }
 ALWAYS_INLINE Floats exponential(Floats x) { return {exponential_half(x.a), exponential_half(x.b)}; }
+
+// Lane i gets what lane i ^ K has.
+template <int K>
+ALWAYS_INLINE Floats swap(Floats x) {
+    if constexpr (K == 1) return {_mm256_permute_ps(x.a, 0xB1), _mm256_permute_ps(x.b, 0xB1)};
+    if constexpr (K == 2) return {_mm256_permute_ps(x.a, 0x4E), _mm256_permute_ps(x.b, 0x4E)};
+    if constexpr (K == 4) return {_mm256_permute2f128_ps(x.a, x.a, 1), _mm256_permute2f128_ps(x.b, x.b, 1)};
+    return {x.b, x.a};
+}
 
 ALWAYS_INLINE void transpose_eight(__m256 (&x)[8]) {
     __m256 pairs[8], quads[8];

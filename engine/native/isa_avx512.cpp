@@ -1,4 +1,4 @@
-// AVX-512 with VNNI: one row of a tile in each of 16 lanes; and the same with BF16, which attention profits from.
+// AVX-512 with VNNI: one row of a tile in each of 16 lanes.
 #if defined(__x86_64__)
 
 #include <immintrin.h>
@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "half.h"
 #include "kernels.h"
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -24,6 +25,8 @@ namespace dk::avx512 {
 
 constexpr int kOffset = 128;     // what `dot_offset` leaves in the product
 constexpr int kPrefetch = 4096;  // bytes ahead
+constexpr int kSums = 24;        // of Floats that registers hold beside what is added to them
+constexpr int kRowsAtOnce = 8;   // whose sums of a group they hold
 
 struct Bytes {
     __m512i v;
@@ -108,6 +111,23 @@ ALWAYS_INLINE Floats load_bf16(const uint8_t *p) {
     return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
 }
 
+// Each lane has two bfloat16, as they lie in memory: the first ones, and the second ones.
+ALWAYS_INLINE Floats first_of_pairs(Floats a) {
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a.v), 16))};
+}
+ALWAYS_INLINE Floats second_of_pairs(Floats a) {
+    return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(a.v), _mm512_set1_epi32(-0x10000)))};
+}
+// a₀ b₁ a₂ b₃ …
+ALWAYS_INLINE Floats in_turn(Floats a, Floats b) { return {_mm512_mask_blend_ps(0xAAAA, a.v, b.v)}; }
+// Stores a₀ b₀ a₁ b₁ …
+ALWAYS_INLINE void store_pairs(Floats a, Floats b, float *out) {
+    const __m512i left = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i right = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    _mm512_storeu_ps(out, _mm512_permutex2var_ps(a.v, left, b.v));
+    _mm512_storeu_ps(out + 16, _mm512_permutex2var_ps(a.v, right, b.v));
+}
+
 // Rounds to the nearest int8, stores 16 of them and returns their sum.
 ALWAYS_INLINE int32_t store_rounded(Floats x, int8_t *out) {
     const __m512i q = _mm512_cvtps_epi32(x.v);
@@ -132,6 +152,15 @@ ALWAYS_INLINE Floats exponential(Floats x) {
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
     const __mmask16 is_seen = _mm512_cmp_ps_mask(x.v, _mm512_set1_ps(-87.0f), _CMP_NLT_UQ);
     return {_mm512_maskz_scalef_ps(is_seen, p, n)};
+}
+
+// Lane i gets what lane i ^ K has.
+template <int K>
+ALWAYS_INLINE Floats swap(Floats a) {
+    if constexpr (K == 1) return {_mm512_permute_ps(a.v, 0xB1)};
+    if constexpr (K == 2) return {_mm512_permute_ps(a.v, 0x4E)};
+    if constexpr (K == 4) return {_mm512_shuffle_f32x4(a.v, a.v, 0xB1)};
+    return {_mm512_shuffle_f32x4(a.v, a.v, 0x4E)};
 }
 
 // Element k of row n becomes element n of row k.
@@ -170,35 +199,12 @@ bool is_supported() {
            __builtin_cpu_supports("avx512vnni");
 }
 
-constexpr Kernels kTable = DK_KERNEL_TABLE("avx512vnni");
-
-}  // namespace dk::avx512
-
-#if defined(__clang__)  // of two targets on a function it takes the first alone
-#pragma clang attribute pop
-#pragma clang attribute push(                                                                                 \
-    __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,avx2,fma,f16c"))),        \
-    apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,avx2,fma,f16c")
-#endif
-
-namespace dk::avx512 {
-
-#include "attend_bf16.inl"
-
-bool has_bf16() { return is_supported() && __builtin_cpu_supports("avx512bf16"); }
-
-// The same kernels, with another attention.
-constexpr Kernels with_bf16(Kernels table) {
-    table.name = "avx512bf16";
-    table.is_supported = has_bf16;
-    table.attend = attend_bf16;
+constexpr Kernels with_own_quantize(Kernels table) {
+    table.quantize = quantize_by_eight;
     return table;
 }
 
-constexpr Kernels kBf16Table = with_bf16(kTable);
+constexpr Kernels kTable = with_own_quantize(DK_KERNEL_TABLE("avx512vnni"));
 
 }  // namespace dk::avx512
 
@@ -206,10 +212,8 @@ constexpr Kernels kBf16Table = with_bf16(kTable);
 #pragma clang attribute pop
 #else
 #pragma GCC pop_options
-#pragma GCC pop_options
 #endif
 
 const dk::Kernels dk::kAvx512 = dk::avx512::kTable;
-const dk::Kernels dk::kAvx512Bf16 = dk::avx512::kBf16Table;
 
 #endif

@@ -13,6 +13,7 @@
 #include <sys/sysctl.h>
 #endif
 
+#include "half.h"
 #include "kernels.h"
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -27,6 +28,8 @@ namespace dk::neon {
 
 constexpr int kOffset = 0;
 constexpr int kPrefetch = 4096;
+constexpr int kSums = 6;        // of Floats that registers hold beside what is added to them
+constexpr int kRowsAtOnce = 2;  // whose sums of a group they hold
 
 struct Bytes {
     uint8x16_t v[4];
@@ -163,6 +166,24 @@ ALWAYS_INLINE Floats load_bf16(const uint8_t *p) {
     });
 }
 
+// Each lane has two bfloat16, as they lie in memory: the first ones, and the second ones.
+ALWAYS_INLINE Floats first_of_pairs(Floats x) {
+    return each([&](int i) { return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(x.v[i]), 16)); });
+}
+ALWAYS_INLINE Floats second_of_pairs(Floats x) {
+    const uint32x4_t mask = vdupq_n_u32(0xFFFF0000);
+    return each([&](int i) { return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(x.v[i]), mask)); });
+}
+// x₀ y₁ x₂ y₃ …
+ALWAYS_INLINE Floats in_turn(Floats x, Floats y) {
+    const uint32x4_t odd = vreinterpretq_u32_u64(vdupq_n_u64(0xFFFFFFFF00000000));
+    return each([&](int i) { return vbslq_f32(odd, y.v[i], x.v[i]); });
+}
+// Stores x₀ y₀ x₁ y₁ …
+ALWAYS_INLINE void store_pairs(Floats x, Floats y, float *out) {
+    for (int i = 0; i < 4; ++i) vst2q_f32(out + 8 * i, float32x4x2_t{{x.v[i], y.v[i]}});
+}
+
 // Rounds to the nearest int8, stores 16 of them and returns their sum.
 ALWAYS_INLINE int32_t store_rounded(Floats x, int8_t *out) {
     int32x4_t q[4];
@@ -193,6 +214,14 @@ ALWAYS_INLINE float32x4_t exponential_quarter(float32x4_t x) {
 }
 ALWAYS_INLINE Floats exponential(Floats x) {
     return each([&](int i) { return exponential_quarter(x.v[i]); });
+}
+
+// Lane i gets what lane i ^ K has.
+template <int K>
+ALWAYS_INLINE Floats swap(Floats x) {
+    if constexpr (K == 1) return each([&](int i) { return vrev64q_f32(x.v[i]); });
+    if constexpr (K == 2) return each([&](int i) { return vextq_f32(x.v[i], x.v[i], 2); });
+    return each([&](int i) { return x.v[i ^ (K / 4)]; });
 }
 
 ALWAYS_INLINE void transpose_four(float32x4_t (&x)[4]) {

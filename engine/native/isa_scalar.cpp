@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "half.h"
 #include "kernels.h"
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -11,6 +12,8 @@ namespace dk::scalar {
 
 constexpr int kOffset = 0;
 constexpr int kPrefetch = 4096;
+constexpr int kSums = 2;  // of Floats; as good as any: no register holds one
+constexpr int kRowsAtOnce = 8;
 
 struct Bytes {
     uint8_t v[64];
@@ -100,6 +103,12 @@ ALWAYS_INLINE float largest_magnitude(const Floats &x, const Floats &y) {
     }
     return top;
 }
+// Lane i gets what lane i ^ K has.
+template <int K>
+ALWAYS_INLINE Floats swap(const Floats &x) {
+    return each([&](int i) { return x.v[i ^ K]; });
+}
+
 // Element k of row n becomes element n of row k.
 ALWAYS_INLINE void transpose(Floats (&x)[16]) {
     for (int n = 0; n < 16; ++n) {
@@ -158,18 +167,6 @@ ALWAYS_INLINE Ints dot_offset(Ints acc, const Bytes &w, const int8_t *q) {
     return acc;
 }
 
-// IEEE 754 half precision to single, bit by bit.
-ALWAYS_INLINE float from_half(uint16_t h) {
-    const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16, exponent = (h >> 10) & 31, fraction = h & 1023;
-    if (exponent == 0) {  // below the smallest normal number: a multiple of 2^−24
-        const float tiny = static_cast<float>(fraction) * 5.9604645e-8f;
-        return sign ? -tiny : tiny;
-    }
-    const uint32_t bits = sign | (exponent == 31 ? 255u : exponent + 112) << 23 | fraction << 13;
-    float x;
-    std::memcpy(&x, &bits, 4);
-    return x;
-}
 ALWAYS_INLINE Floats load_half(const uint8_t *p) {
     uint16_t h[16];
     std::memcpy(h, p, sizeof h);
@@ -190,6 +187,22 @@ ALWAYS_INLINE Floats load_bf16(const uint8_t *p) {
         std::memcpy(&x, &bits, 4);
         return x;
     });
+}
+
+// Each lane has two bfloat16, as they lie in memory: the first ones, and the second ones.
+ALWAYS_INLINE Floats first_of_pairs(const Floats &x) {
+    return each([&](int i) { return bits_as<float>(bits_as<uint32_t>(x.v[i]) << 16); });
+}
+ALWAYS_INLINE Floats second_of_pairs(const Floats &x) {
+    return each([&](int i) { return bits_as<float>(bits_as<uint32_t>(x.v[i]) & 0xFFFF0000); });
+}
+// x₀ y₁ x₂ y₃ …
+ALWAYS_INLINE Floats in_turn(const Floats &x, const Floats &y) {
+    return each([&](int i) { return i % 2 ? y.v[i] : x.v[i]; });
+}
+// Stores x₀ y₀ x₁ y₁ …
+ALWAYS_INLINE void store_pairs(const Floats &x, const Floats &y, float *out) {
+    for (int i = 0; i < 16; ++i) out[2 * i] = x.v[i], out[2 * i + 1] = y.v[i];
 }
 
 // Rounds to the nearest int8, stores 16 of them and returns their sum.

@@ -5,17 +5,25 @@ inline float dot_scale(float largest) { return largest / 127.0f; }
 
 // ---- activations ----
 
-void rms_norm(const float *x, const float *weight, float eps, int64_t cols, float *out) {
+float inverse_rms(const float *x, float eps, int64_t cols) {
     Floats squares = Floats::splat(0.0f), more = squares;
-    for (int64_t i = 0; i < cols; i += 32) {
+    int64_t i = 0;
+    for (; i + 32 <= cols; i += 32) {
         const Floats a = Floats::load(x + i), b = Floats::load(x + i + 16);
         squares = fma(a, a, squares);
         more = fma(b, b, more);
     }
+    if (i < cols) {
+        const Floats a = Floats::load(x + i);
+        squares = fma(a, a, squares);
+    }
     const float mean = sum(add(squares, more)) / static_cast<float>(cols);
-    const Floats scale = Floats::splat(1.0f / std::sqrt(mean + eps));
+    return 1.0f / std::sqrt(mean + eps);
+}
+
+void normalize(const float *x, float inverse, const float *weight, int64_t cols, float *out) {
     for (int64_t i = 0; i < cols; i += 16) {
-        mul(mul(Floats::load(x + i), scale), Floats::load(weight + i)).store(out + i);
+        mul(mul(Floats::load(x + i), Floats::splat(inverse)), Floats::load(weight + i)).store(out + i);
     }
 }
 
@@ -50,12 +58,35 @@ void quantize(const Activations &a, int64_t row, int64_t first, int64_t count) {
     }
 }
 
+// x · σ(y)
+ALWAYS_INLINE Floats times_sigmoid(Floats x, Floats y) {
+    return div(x, add(Floats::splat(1.0f), exponential(sub(Floats::splat(0.0f), y))));
+}
+
 void silu_mul(const float *gate, const float *up, int64_t count, float *out) {
-    const Floats one = Floats::splat(1.0f), zero = Floats::splat(0.0f);
     for (int64_t i = 0; i < count; i += 16) {
         const Floats g = Floats::load(gate + i);
-        mul(div(g, add(one, exponential(sub(zero, g)))), Floats::load(up + i)).store(out + i);
+        mul(times_sigmoid(g, g), Floats::load(up + i)).store(out + i);
     }
+}
+
+// x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³))), arXiv 1606.08415, is x · σ of twice what the tanh is of.
+void gelu_tanh_mul(const float *gate, const float *up, int64_t count, float *out) {
+    const Floats one = Floats::splat(1.59576912f), three = Floats::splat(0.0713548163f);
+    for (int64_t i = 0; i < count; i += 16) {
+        const Floats g = Floats::load(gate + i);
+        mul(times_sigmoid(g, mul(g, fma(three, mul(g, g), one))), Floats::load(up + i)).store(out + i);
+    }
+}
+
+// c · tanh(x / c). Its error is a few roundings of c, whatever x is: what a score or logit can bear.
+ALWAYS_INLINE Floats capped(Floats x, float c) {
+    const Floats power = exponential(mul(x, Floats::splat(2.0f / c))), one = Floats::splat(1.0f);
+    return mul(Floats::splat(c), sub(one, div(Floats::splat(2.0f), add(power, one))));
+}
+
+void soft_cap(float *x, int64_t count, float cap) {
+    for (int64_t i = 0; i < count; i += 16) capped(Floats::load(x + i), cap).store(x + i);
 }
 
 // ---- products of 1 to 8 rows with a tile ----
@@ -142,15 +173,6 @@ ALWAYS_INLINE Panel load_panel(const uint8_t *group, const Header &h) {
     return p;
 }
 
-// acc + the words first .. first + 3 times their activations.
-template <int32_t F>
-ALWAYS_INLINE Ints dot_words(Ints acc, const Panel &p, const int8_t *q, int first) {
-    for (int j = first; j < first + 4; ++j) {
-        acc = F == DK_INT8 ? dot_offset(acc, p.words[j], q + 4 * j) : dot_small(acc, p.words[j], q + 4 * j);
-    }
-    return acc;
-}
-
 // What the sum of a group starts from: its activations times what was added to the values.
 template <int32_t F>
 ALWAYS_INLINE Ints start_of(const int32_t *offset) {
@@ -158,19 +180,38 @@ ALWAYS_INLINE Ints start_of(const int32_t *offset) {
     return zero ? Ints::splat(zero / 8 * *offset) : Ints::splat(0);  // zero is a multiple of 8 or none
 }
 
-template <int32_t F>
-ALWAYS_INLINE Floats add_group(const Panel &p, const Activations &a, int64_t at, Floats total) {
-    const int8_t *q = a.q + at * kGroup;
-    const Floats by = Floats::splat(a.scale[at]);
-    if constexpr (has_halves(F)) {
-        const Ints first = dot_words<F>(Ints::splat(-zero_of(F) * a.half[2 * at]), p, q, 0);
-        const Ints second = dot_words<F>(Ints::splat(-zero_of(F) * a.half[2 * at + 1]), p, q, 4);
-        total = fma(floats(first), mul(p.scale, by), total);
-        return fma(floats(second), mul(p.second, by), total);
+// total[r] += the products of one group with `R` rows from row group `at` on, `next` from one to the next. Word by word
+// for all of them: the additions of one row wait for each other, those of several do not; build.py keeps the order.
+// `kHalves`: as has_halves.
+template <int32_t F, int R, bool kHalves>
+ALWAYS_INLINE void add_rows(const Panel &p, const Activations &a, int64_t at, int64_t next, Floats *total) {
+    Ints first[R], second[R];
+    for (int r = 0; r < R; ++r) {
+        const int32_t *half = a.half + 2 * (at + r * next);
+        first[r] = kHalves ? Ints::splat(-zero_of(F) * half[0]) : start_of<F>(a.offset + at + r * next);
+        if (kHalves) second[r] = Ints::splat(-zero_of(F) * half[1]);
     }
-    const Ints dots = dot_words<F>(dot_words<F>(start_of<F>(a.offset + at), p, q, 0), p, q, 4);
-    total = fma(floats(dots), mul(p.scale, by), total);
-    return has_minimum(F) ? fma(p.second, Floats::splat(a.sum[at]), total) : total;
+    for (int j = 0; j < 8; ++j) {
+        for (int r = 0; r < R; ++r) {
+            Ints &sum = kHalves && j >= 4 ? second[r] : first[r];
+            const int8_t *q = a.q + (at + r * next) * kGroup + 4 * j;
+            sum = F == DK_INT8 ? dot_offset(sum, p.words[j], q) : dot_small(sum, p.words[j], q);
+        }
+    }
+    for (int r = 0; r < R; ++r) {
+        const Floats by = Floats::splat(a.scale[at + r * next]);
+        total[r] = fma(floats(first[r]), mul(p.scale, by), total[r]);
+        if (kHalves) total[r] = fma(floats(second[r]), mul(p.second, by), total[r]);
+        if (has_minimum(F)) total[r] = fma(p.second, Floats::splat(a.sum[at + r * next]), total[r]);
+    }
+}
+
+// The same for any number of rows, as many at once as registers have room for.
+template <int32_t F, int R, bool kHalves = has_halves(F)>
+ALWAYS_INLINE void add_group(const Panel &p, const Activations &a, int64_t at, int64_t next, Floats *total) {
+    constexpr int kNow = R < kRowsAtOnce ? R : kRowsAtOnce;
+    add_rows<F, kNow, kHalves>(p, a, at, next, total);
+    if constexpr (R > kNow) add_group<F, R - kNow, kHalves>(p, a, at + kNow * next, next, total + kNow);
 }
 
 template <int32_t F, int R>
@@ -184,7 +225,7 @@ void tile_quantized(const uint8_t *tile, const Activations &a, int64_t row, floa
         prefetch(group + kPrefetch, group_bytes(F));
         if (has_header(F) && g % kBlockGroups == 0) header = load_header<F>(tile, g);
         const Panel p = load_panel<F>(group, header);
-        for (int r = 0; r < R; ++r) total[r] = add_group<F>(p, a, (row + r) * groups + g, total[r]);
+        add_group<F, R>(p, a, row * groups + g, groups, total);
     }
     for (int r = 0; r < R; ++r) total[r].store(out[r]);
 }
@@ -249,184 +290,11 @@ void tile(const dk_matrix &m, int64_t at, const Activations &a, int64_t row, int
     }
 }
 
-// ---- attention ----
+#include "cache.inl"
+#include "attend.inl"
+#include "attend_packed.inl"
 
-void rotate(const float *x, const float *rotations, int64_t dim, float scale, float *out) {
-    for (int64_t i = 0; i < dim; i += 2) {
-        const float c = rotations[i], s = rotations[i + 1], left = x[i], right = x[i + 1];
-        out[i] = (left * c - right * s) * scale;
-        out[i + 1] = (left * s + right * c) * scale;
-    }
-}
-
-void store(const float *x, int64_t count, int32_t kv_format, uint8_t *out) {
-    if (kv_format == DK_F32) {
-        std::memcpy(out, x, static_cast<size_t>(count) * 4);
-        return;
-    }
-    for (int64_t i = 0; i < count; ++i) {  // to the nearest bfloat16, ties to even; a NaN stays one
-        uint32_t bits;
-        std::memcpy(&bits, x + i, 4);
-        const uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
-        const bool is_nan = (bits & 0x7FFFFFFF) > 0x7F800000;
-        const uint16_t half = static_cast<uint16_t>(is_nan ? (bits >> 16) | 0x40 : rounded);
-        std::memcpy(out + 2 * i, &half, 2);
-    }
-}
-
-// 16 positions from `position` on as floats; those from `stop` on are zero.
-inline void convert(const uint8_t *cache, int32_t kv_format, int32_t position, int32_t stop, int32_t dim,
-                    float *out) {
-    const int32_t have = stop - position < 16 ? stop - position : 16;
-    const int64_t count = static_cast<int64_t>(have) * dim, first = static_cast<int64_t>(position) * dim;
-    for (int64_t i = 0; i < count; i += 16) {
-        const Floats x = kv_format == DK_F32 ? load_dense<DK_F32>(cache + (first + i) * 4)
-                                             : load_dense<DK_BF16>(cache + (first + i) * 2);
-        x.store(out + i);
-    }
-    for (int64_t i = count; i < 16 * static_cast<int64_t>(dim); i += 16) Floats::splat(0.0f).store(out + i);
-}
-
-// 16 keys from `position` on, turned so that out[i] holds element i of all of them; those from `stop` on are zero.
-inline void convert_turned(const uint8_t *cache, int32_t kv_format, int32_t position, int32_t stop, int32_t dim,
-                           float *out) {
-    const int64_t bytes = static_cast<int64_t>(dim) * element_bytes(kv_format);
-    const int32_t have = stop - position < 16 ? stop - position : 16;
-    const uint8_t *first = cache + position * bytes;
-    for (int32_t i = 0; i < dim; i += 16) {
-        Floats block[16];
-        for (int32_t k = 0; k < 16; ++k) {
-            const uint8_t *at = first + k * bytes + i * element_bytes(kv_format);
-            if (k >= have) block[k] = Floats::splat(0.0f);
-            else block[k] = kv_format == DK_F32 ? load_dense<DK_F32>(at) : load_dense<DK_BF16>(at);
-        }
-        transpose(block);
-        for (int32_t k = 0; k < 16; ++k) block[k].store(out + (i + k) * 16);
-    }
-}
-
-// Asks for 16 positions of a cache. Values are asked for while the keys of the same stretch are read, and the
-// keys of the next one while its values are: each comes from memory behind the arithmetic on the other.
-inline void read_ahead(const Stretch &s, const uint8_t *cache, int32_t position) {
-    const int64_t bytes = static_cast<int64_t>(s.head_dim) * element_bytes(s.kv_format);
-    if (position < s.total) prefetch(cache + position * bytes, 16 * bytes);
-}
-
-// Scores of `Q` queries with 16 turned keys: each key is read once for all of them.
-template <int Q>
-ALWAYS_INLINE void score_block(const float *queries, int32_t dim, const float *keys, float *weights) {
-    Floats even[Q], odd[Q];  // two sums, so that one addition need not wait for the other
-    for (int q = 0; q < Q; ++q) even[q] = odd[q] = Floats::splat(0.0f);
-    for (int32_t i = 0; i < dim; i += 2) {
-        const Floats a = Floats::load(keys + i * 16), b = Floats::load(keys + i * 16 + 16);
-        for (int q = 0; q < Q; ++q) {
-            even[q] = fma(a, Floats::splat(queries[q * dim + i]), even[q]);
-            odd[q] = fma(b, Floats::splat(queries[q * dim + i + 1]), odd[q]);
-        }
-    }
-    for (int q = 0; q < Q; ++q) add(even[q], odd[q]).store(weights + q * kKeyChunk);
-}
-
-inline void score(const Stretch &s) {
-    for (int32_t at = s.begin; at < s.stop; at += 16) {
-        read_ahead(s, s.values, at);
-        convert_turned(s.keys, s.kv_format, at, s.stop, s.head_dim, s.converted);
-        float *weights = s.weights + (at - s.begin);
-        int32_t n = 0;
-        for (; n + 4 <= s.num; n += 4) {
-            score_block<4>(s.queries + n * s.head_dim, s.head_dim, s.converted, weights + n * kKeyChunk);
-        }
-        for (; n < s.num; ++n) {
-            score_block<1>(s.queries + n * s.head_dim, s.head_dim, s.converted, weights + n * kKeyChunk);
-        }
-    }
-}
-
-// Scores → exp(score − largest), zero where a query may not look; returns through `tail` (largest, sum).
-inline void soften(const Stretch &s, int32_t n, float *tail) {
-    float *w = s.weights + n * kKeyChunk;
-    const int32_t padded = (s.stop - s.begin + 15) / 16 * 16;
-    const int32_t low = s.first[n] > s.begin ? s.first[n] - s.begin : 0;
-    const int32_t high = (s.end[n] < s.stop ? s.end[n] : s.stop) - s.begin;
-    if (low >= high) {
-        for (int32_t i = 0; i < padded; ++i) w[i] = 0.0f;
-        tail[0] = -std::numeric_limits<float>::infinity();
-        tail[1] = 0.0f;
-        return;
-    }
-    for (int32_t i = 0; i < low; ++i) w[i] = -std::numeric_limits<float>::infinity();
-    for (int32_t i = high; i < padded; ++i) w[i] = -std::numeric_limits<float>::infinity();
-    Floats top = Floats::load(w);
-    for (int32_t i = 16; i < padded; i += 16) top = max(top, Floats::load(w + i));
-    const float m = largest(top);
-    Floats total = Floats::splat(0.0f);
-    for (int32_t i = 0; i < padded; i += 16) {
-        const Floats p = exponential(sub(Floats::load(w + i), Floats::splat(m)));
-        p.store(w + i);
-        total = add(total, p);
-    }
-    tail[0] = m;
-    tail[1] = sum(total);
-}
-
-// Adds 16 weighted values to `V` vectors of the results of `Q` queries.
-template <int Q, int V>
-ALWAYS_INLINE void gather(const float *values, int32_t dim, const float *weights, float *const *out, int32_t i) {
-    Floats total[Q][V];
-    for (int q = 0; q < Q; ++q) {
-        for (int v = 0; v < V; ++v) total[q][v] = Floats::load(out[q] + i + 16 * v);
-    }
-    for (int k = 0; k < 16; ++k) {
-        Floats value[V];
-        for (int v = 0; v < V; ++v) value[v] = Floats::load(values + k * dim + i + 16 * v);
-        for (int q = 0; q < Q; ++q) {
-            const Floats p = Floats::splat(weights[q * kKeyChunk + k]);
-            for (int v = 0; v < V; ++v) total[q][v] = fma(p, value[v], total[q][v]);
-        }
-    }
-    for (int q = 0; q < Q; ++q) {
-        for (int v = 0; v < V; ++v) total[q][v].store(out[q] + i + 16 * v);
-    }
-}
-
-template <int Q>
-ALWAYS_INLINE void gather_rows(const float *values, int32_t dim, const float *weights, float *const *out) {
-    int32_t i = 0;
-    for (; i + 64 <= dim; i += 64) gather<Q, 4>(values, dim, weights, out, i);
-    for (; i < dim; i += 16) gather<Q, 1>(values, dim, weights, out, i);
-}
-
-void attend(const Stretch &s) {
-    const int32_t dim = s.head_dim;
-    score(s);
-    for (int32_t n = 0; n < s.num; ++n) {
-        for (int32_t i = 0; i < dim; ++i) s.out[n][i] = 0.0f;
-        soften(s, n, s.out[n] + dim);
-    }
-    for (int32_t at = s.begin; at < s.stop; at += 16) {
-        read_ahead(s, s.keys, at + kKeyChunk);
-        convert(s.values, s.kv_format, at, s.stop, dim, s.converted);
-        const float *weights = s.weights + (at - s.begin);
-        int32_t n = 0;
-        for (; n + 4 <= s.num; n += 4) gather_rows<4>(s.converted, dim, weights + n * kKeyChunk, s.out + n);
-        for (; n < s.num; ++n) gather_rows<1>(s.converted, dim, weights + n * kKeyChunk, s.out + n);
-    }
-}
-
-void join(const float *parts, int32_t num, int64_t stride, int32_t dim, float *out) {
-    float top = -std::numeric_limits<float>::infinity(), total = 0.0f;
-    for (int32_t p = 0; p < num; ++p) top = std::fmax(top, parts[p * stride + dim]);
-    for (int32_t i = 0; i < dim; ++i) out[i] = 0.0f;
-    for (int32_t p = 0; p < num; ++p) {
-        const float *part = parts + p * stride;
-        if (part[dim + 1] == 0.0f) continue;
-        const float weight = std::exp(part[dim] - top);
-        total += weight * part[dim + 1];
-        for (int32_t i = 0; i < dim; ++i) out[i] += weight * part[i];
-    }
-    const float inverse = total > 0.0f ? 1.0f / total : 0.0f;
-    for (int32_t i = 0; i < dim; ++i) out[i] *= inverse;
-}
+// ---- memory ----
 
 uint64_t read(const uint8_t *data, int64_t bytes) {
     uint64_t sums[32] = {};  // as many as vectors can work on at once
@@ -509,6 +377,7 @@ void row(const dk_matrix &m, int64_t at, float *out) {
 
 #define DK_KERNEL_TABLE(NAME)                                                                                 \
     {                                                                                                         \
-        NAME, is_supported, rms_norm, quantize, DK_FOR_FORMATS(tile), DK_FOR_FORMATS(prepare),                \
-            DK_FOR_FORMATS(gemm), silu_mul, rotate, store, attend, join, read, row                            \
+        NAME, is_supported, inverse_rms, normalize, quantize, DK_FOR_FORMATS(tile), DK_FOR_FORMATS(prepare),  \
+            DK_FOR_FORMATS(gemm), {silu_mul, gelu_tanh_mul}, soft_cap, rotate, store, hadamard, hold,         \
+            numbers, attend, join, read, row                                                              \
     }

@@ -12,11 +12,10 @@ from ctypes import POINTER, c_char_p, c_float, c_int32, c_int64, c_uint64, c_voi
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
 
-ABI_VERSION = 2  # DK_ABI_VERSION of decodeck.h
+ABI_VERSION = 4  # DK_ABI_VERSION of decodeck.h
 VARIABLE = "DECODECK_NATIVE"  # off, auto, or an instruction set by name: for tests and trouble-shooting
-INSTRUCTION_SETS = ("avx512bf16", "avx512vnni", "avx2", "neon", "scalar")
+INSTRUCTION_SETS = ("avx512vnni", "avx2", "neon", "scalar")
 _LOSS = "decoding runs on torch's own kernels and is slower."
 
 
@@ -36,6 +35,13 @@ class Format(IntEnum):
     INT8 = 10
 
 
+class Activation(IntEnum):
+    """What the gate of a feed-forward part goes through: `dk_activation`."""
+
+    SILU = 0
+    GELU_TANH = 1
+
+
 class Matrix(ctypes.Structure):
     """`dk_matrix`: [rows, cols] as held; `data` is an address on a boundary of 64 bytes."""
 
@@ -53,20 +59,20 @@ class Matrix(ctypes.Structure):
 
 
 class Layer(ctypes.Structure):
-    """`dk_layer`: the norms are addresses of float32 [hidden]."""
+    """`dk_layer`: norms, biases and rotations are addresses of float32 vectors, or None."""
 
-    attention_norm: int | None
-    mlp_norm: int | None
-    q: Matrix
-    k: Matrix
-    v: Matrix
-    o: Matrix
-    gate: Matrix
-    up: Matrix
-    down: Matrix
     _fields_ = (
         ("attention_norm", c_void_p),
         ("mlp_norm", c_void_p),
+        ("post_attention_norm", c_void_p),
+        ("post_mlp_norm", c_void_p),
+        ("q_norm", c_void_p),
+        ("k_norm", c_void_p),
+        ("qkv_bias", c_void_p),
+        ("output_bias", c_void_p),
+        ("gate_up_bias", c_void_p),
+        ("down_bias", c_void_p),
+        ("rotations", c_void_p),
         ("q", Matrix),
         ("k", Matrix),
         ("v", Matrix),
@@ -74,27 +80,16 @@ class Layer(ctypes.Structure):
         ("gate", Matrix),
         ("up", Matrix),
         ("down", Matrix),
+        ("sliding_window", c_int32),
+        ("plane", c_int32),
+        ("plane_layer", c_int32),
+        ("reserved", c_int32),
     )
 
 
 class Model(ctypes.Structure):
     """`dk_model`: `layer` points to an array of Layer that must outlive it, as must all it points to."""
 
-    layers: int
-    hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    intermediate: int
-    sliding_window: int
-    kv_format: int
-    norm_eps: float
-    attention_scale: float
-    layer: Any  # ctypes' pointer to Layer
-    embedding: Matrix
-    head: Matrix
-    output_norm: int | None
-    rotations: int | None
     _fields_ = (
         ("layers", c_int32),
         ("hidden", c_int32),
@@ -102,41 +97,61 @@ class Model(ctypes.Structure):
         ("kv_heads", c_int32),
         ("head_dim", c_int32),
         ("intermediate", c_int32),
-        ("sliding_window", c_int32),
-        ("kv_format", c_int32),
+        ("rotary_dim", c_int32),
+        ("key_format", c_int32),
+        ("value_format", c_int32),
+        ("activation", c_int32),
+        ("joint_head_norms", c_int32),
+        ("ring_tokens", c_int32),
         ("norm_eps", c_float),
         ("attention_scale", c_float),
+        ("attention_cap", c_float),
+        ("embedding_scale", c_float),
+        ("residual_scale", c_float),
+        ("logit_divisor", c_float),
+        ("logit_cap", c_float),
+        ("reserved", c_int32),
         ("layer", POINTER(Layer)),
         ("embedding", Matrix),
         ("head", Matrix),
         ("output_norm", c_void_p),
-        ("rotations", c_void_p),
+    )
+
+
+class Span(ctypes.Structure):
+    """`dk_span`: from `position` of a sequence on, tokens lie at `token` of a plane and behind it."""
+
+    _fields_ = (("position", c_int32), ("token", c_int32))
+
+
+class Plane(ctypes.Structure):
+    """`dk_plane`: where a sequence has the keys and values of some layers; strides in tokens."""
+
+    _fields_ = (
+        ("keys", c_void_p),
+        ("values", c_void_p),
+        ("ring_keys", c_void_p),
+        ("ring_values", c_void_p),
+        ("layer_stride", c_int64),
+        ("head_stride", c_int64),
+        ("spans", POINTER(Span)),
+        ("num_spans", c_int64),
     )
 
 
 class Segment(ctypes.Structure):
-    """`dk_segment`: consecutive new tokens of one sequence; strides in bytes."""
+    """`dk_segment`: consecutive new tokens of one sequence."""
 
-    keys: int | None
-    values: int | None
-    layer_stride: int
-    head_stride: int
-    length: int
-    rows: int
-    wants_all: int
     _fields_ = (
-        ("keys", c_void_p),
-        ("values", c_void_p),
-        ("layer_stride", c_int64),
-        ("head_stride", c_int64),
+        ("planes", POINTER(Plane)),
         ("length", c_int32),
         ("rows", c_int32),
         ("wants_all", c_int32),
-        ("reserved", c_int32),
+        ("ring_first", c_int32),
     )
 
 
-_MATRIX, _MODEL, _SEGMENTS = POINTER(Matrix), POINTER(Model), POINTER(Segment)
+_MATRIX, _MODEL, _PLANE, _SEGMENTS = POINTER(Matrix), POINTER(Model), POINTER(Plane), POINTER(Segment)
 # name: (result, arguments), in the order of decodeck.h; addresses travel as integers
 _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "dk_abi_version": (c_int32, ()),
@@ -145,11 +160,22 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "dk_set_parallel": (None, (c_void_p, c_void_p)),
     "dk_matrix_bytes": (c_int64, (c_int32, c_int64, c_int64)),
     "dk_linear_scratch": (c_int64, (c_int64, c_int64, c_int32)),
-    "dk_linear": (None, (_MATRIX, c_void_p, c_void_p, c_int64, c_int32, c_void_p)),
+    "dk_linear": (None, (_MATRIX, c_int32, c_void_p, c_void_p, c_int64, c_int32, c_void_p)),
     "dk_step_scratch": (c_int64, (_MODEL, _SEGMENTS, c_int32, c_int32)),
     "dk_step": (None, (_MODEL, _SEGMENTS, c_int32, c_void_p, c_void_p, c_int32, c_void_p)),
+    "dk_key_bytes": (c_int64, (c_int32, c_int32)),
+    "dk_value_bytes": (c_int64, (c_int32, c_int32)),
+    "dk_store": (
+        None,
+        (_MODEL, _PLANE, c_int32, c_int32, c_void_p, c_void_p, c_int32, c_int32, c_int32),
+    ),
+    "dk_load": (
+        None,
+        (_MODEL, _PLANE, c_int32, c_int32, c_int32, c_int32, c_int32, c_void_p, c_void_p, c_int32),
+    ),
     "dk_row": (None, (_MATRIX, c_int64, c_void_p)),
     "dk_pack": (c_int32, (c_int32, c_void_p, c_int64, c_int64, c_int32, c_void_p, c_int64, c_int32)),
+    "dk_quantize": (c_int32, (c_int32, c_void_p, c_int64, c_int64, c_int32, c_void_p, c_int32)),
     "dk_read": (c_uint64, (c_void_p, c_int64, c_int32)),
 }
 

@@ -7,35 +7,30 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from engine.native.library import Format, Layer, Matrix, Model, NativeLibrary
+from engine.fit.kv_bits import RING_TOKENS, KVBits
+from engine.fit.kv_pages import whole_kinds
+from engine.fit.scratch import MAX_ROWS as MAX_ROWS
+from engine.kv.pool import PagedCache
+from engine.models.rotary import Rotary
+from engine.native.library import Activation, Format, Layer, Matrix, Model, NativeLibrary, Plane, Span
 from engine.native.library import Segment as NativeSegment
-from engine.quant.linear import DenseLinear, NativeLinear
-from engine.types import DecoderOptions, ModelSpec
+from engine.quant.linear import NativeLinear
+from engine.types import LayerOptions, ModelSpec
 
 if TYPE_CHECKING:
     from engine.models import decoder
-
-MAX_ROWS = 16  # of one step; a longer piece is a prefill, whose products pay for unpacking the weights
-
-
-def serves(spec: ModelSpec) -> bool:
-    """Whether the fused step computes all that the model's options ask for: a Llama's, with any scale of the
-    scores. Where it does not, every step goes through torch's operations and the native products of the
-    single matrices.
-    """
-    return replace(spec.options, attention_scale=None) == DecoderOptions()
 
 
 class FusedStep:
     """One forward pass over up to MAX_ROWS rows in one native call, which holds no interpreter lock.
 
-    Keeps what its addresses point to alive. Runs on as many threads as torch has at the moment.
+    It computes all that a decoder's options ask for. Keeps what its addresses point to alive. Runs on as many
+    threads as torch has at the moment.
     """
 
     def __init__(
@@ -43,31 +38,24 @@ class FusedStep:
         library: NativeLibrary,
         spec: ModelSpec,
         weights: decoder.Weights,
-        rotations: Tensor,
+        rotary: Rotary,
+        context: int,
         kv_dtype: torch.dtype,
+        kv: KVBits,
     ) -> None:
         self._functions = library.functions
         self._vocab = spec.vocab_size
-        self._kept = (weights, rotations)
-        self._context = rotations.shape[0]
-        self._layers = (Layer * spec.num_layers)(*(_layer(layer) for layer in weights.layers))
-        self._model = Model(
-            layers=spec.num_layers,
-            hidden=spec.hidden_size,
-            heads=spec.num_heads,
-            kv_heads=spec.num_kv_heads,
-            head_dim=spec.head_dim,
-            intermediate=spec.intermediate_size,
-            sliding_window=spec.sliding_window or 0,
-            kv_format=Format.F32 if kv_dtype == torch.float32 else Format.BF16,
-            norm_eps=spec.norm_eps,
-            attention_scale=spec.attention_scale,
-            layer=self._layers,
-            embedding=_matrix(weights.embedding),
-            head=_matrix(weights.head),
-            output_norm=weights.output_norm.data_ptr(),
-            rotations=rotations.data_ptr(),
-        )
+        self._kept = (weights, rotary)
+        self._context = context
+        self._layers = (Layer * spec.num_layers)()
+        for index, (layer, options) in enumerate(zip(weights.layers, spec.layers, strict=True)):
+            self._layers[index] = _layer(layer, options, rotary, context)
+        for plane, kind in enumerate(whole_kinds(spec, context)):
+            for plane_layer, index in enumerate(kind.layers):
+                self._layers[index].plane, self._layers[index].plane_layer = plane, plane_layer
+        self._model = _model(spec, weights)
+        set_formats(self._model, kv, kv_dtype)
+        self._model.layer = self._layers
         self._scratch = torch.empty(0, dtype=torch.uint8)
 
     def _check(self, segments: Sequence[decoder.Segment]) -> None:
@@ -79,13 +67,13 @@ class FusedStep:
 
     @property
     def scratch_nbytes(self) -> int:
-        """Bytes of working memory held from step to step."""
+        """Bytes of working memory held from step to step; engine/fit/scratch.py plans them."""
         return self._scratch.nbytes
 
     def forward(self, segments: Sequence[decoder.Segment]) -> Tensor:
         """Append the segments to their caches; float32 logits [rows wanted, vocab], in order."""
         self._check(segments)
-        natives = (NativeSegment * len(segments))(*(_segment(segment) for segment in segments))
+        natives = (NativeSegment * len(segments))(*map(_segment, segments))
         ids = [token for segment in segments for token in segment.ids]
         wanted = sum(len(segment.ids) if segment.wants_all_logits else 1 for segment in segments)
         logits = torch.empty(wanted, self._vocab, dtype=torch.float32)
@@ -103,16 +91,58 @@ class FusedStep:
             self._scratch.data_ptr(),
         )
         for segment in segments:
-            segment.cache.advance(len(segment.ids))
+            segment.cache.advance(segment.ids)
         return logits
 
 
-def _layer(layer: decoder.Layer) -> Layer:
+def _model(spec: ModelSpec, weights: decoder.Weights) -> Model:
+    options = spec.options
+    return Model(
+        layers=spec.num_layers,
+        hidden=spec.hidden_size,
+        heads=spec.num_heads,
+        kv_heads=spec.num_kv_heads,
+        head_dim=spec.head_dim,
+        intermediate=spec.intermediate_size,
+        rotary_dim=spec.rotary_dim,
+        activation=Activation[options.activation.upper()],
+        joint_head_norms=options.qk_norm == "all",
+        norm_eps=spec.norm_eps,
+        attention_scale=spec.attention_scale,
+        attention_cap=options.attention_cap or 0.0,
+        embedding_scale=options.embedding_scale,
+        residual_scale=options.residual_scale,
+        logit_divisor=options.logit_divisor,
+        logit_cap=options.logit_cap or 0.0,
+        embedding=_matrix(weights.embedding),
+        head=_matrix(weights.head),
+        output_norm=weights.output_norm.data_ptr(),
+    )
+
+
+def set_formats(model: Model, kv: KVBits, dtype: torch.dtype) -> None:
+    """Tell the kernels how planes hold keys and values: in 8 or 4 bits, else in ``dtype``."""
+    dense = Format.F32 if dtype == torch.float32 else Format.BF16
+    packed = {8: Format.INT8, 4: Format.INT4}
+    model.key_format, model.value_format = packed.get(kv.keys, dense), packed.get(kv.values, dense)
+    model.ring_tokens = RING_TOKENS if kv.has_rings else 0
+
+
+def _layer(layer: decoder.Layer, options: LayerOptions, rotary: Rotary, context: int) -> Layer:
     (q, k, v), (gate, up) = layer.qkv, layer.gate_up
-    assert layer.attention_norm is not None and layer.mlp_norm is not None, "as `serves` has found"
+    window = options.sliding_window
     return Layer(
-        attention_norm=layer.attention_norm.data_ptr(),
-        mlp_norm=layer.mlp_norm.data_ptr(),
+        attention_norm=_address(layer.attention_norm),
+        mlp_norm=_address(layer.mlp_norm),
+        post_attention_norm=_address(layer.post_attention_norm),
+        post_mlp_norm=_address(layer.post_mlp_norm),
+        q_norm=_address(layer.q_norm),
+        k_norm=_address(layer.k_norm),
+        qkv_bias=_address(layer.qkv_bias),
+        output_bias=_address(layer.output_bias),
+        gate_up_bias=_address(layer.gate_up_bias),
+        down_bias=_address(layer.down_bias),
+        rotations=None if options.rope is None else rotary.tables[options.rope].data_ptr(),
         q=_matrix(q),
         k=_matrix(k),
         v=_matrix(v),
@@ -120,27 +150,48 @@ def _layer(layer: decoder.Layer) -> Layer:
         gate=_matrix(gate),
         up=_matrix(up),
         down=_matrix(layer.down),
+        sliding_window=0 if window is None or window >= context else window,
     )
+
+
+def _address(vector: Tensor | None) -> int | None:
+    if vector is None:
+        return None
+    assert vector.dtype == torch.float32 and vector.is_contiguous()
+    return vector.data_ptr()
 
 
 def _matrix(held: object) -> Matrix:
     """A held matrix as the kernels see it."""
-    if isinstance(held, NativeLinear):
-        return held.matrix
-    assert isinstance(held, DenseLinear), "a plan for the native kernels holds nothing else"
-    weight = held.weight
-    format = Format.F32 if weight.dtype == torch.float32 else Format.BF16
-    return Matrix(weight.data_ptr(), weight.shape[0], weight.shape[1], format)
+    assert isinstance(held, NativeLinear), "a plan for the native kernels holds nothing else"
+    return held.matrix
 
 
 def _segment(segment: decoder.Segment) -> NativeSegment:
-    keys, values = segment.cache.storage
+    cache, rows = segment.cache, len(segment.ids)
+    assert isinstance(cache, PagedCache), "what the kernels run on is paged"
+    kinds = range(len(cache.pool.planes))
     return NativeSegment(
+        planes=(Plane * len(kinds))(*(plane_of(cache, kind, rows) for kind in kinds)),
+        length=cache.length,
+        rows=rows,
+        wants_all=segment.wants_all_logits,
+        ring_first=cache.ring_first,
+    )
+
+
+def plane_of(cache: PagedCache, kind: int, rows: int) -> Plane:
+    """A plane of ``cache`` for ``rows`` new tokens as the kernels see it."""
+    keys, values = cache.pool.planes[kind]
+    ring_keys, ring_values = cache.rings[kind] if cache.rings else (None, None)
+    spans = cache.spans(kind, rows)
+    return Plane(
         keys=keys.data_ptr(),
         values=values.data_ptr(),
-        layer_stride=keys.stride(0) * keys.element_size(),
-        head_stride=keys.stride(1) * keys.element_size(),
-        length=segment.cache.length,
-        rows=len(segment.ids),
-        wants_all=segment.wants_all_logits,
+        ring_keys=None if ring_keys is None else ring_keys.data_ptr(),
+        ring_values=None if ring_values is None else ring_values.data_ptr(),
+        layer_stride=keys.shape[1] * keys.shape[2],
+        head_stride=keys.shape[2],
+        spans=(Span * len(spans))(*(Span(*span) for span in spans)),
+        num_spans=len(spans),
     )

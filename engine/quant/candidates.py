@@ -7,11 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib
-import importlib.util
-import logging
 import math
-import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,18 +19,20 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.fit.kernels import kernel_name
+from engine.hardware.probe import has_bitsandbytes
 from engine.native import library as native
 from engine.native.library import Format, Matrix
+from engine.quant import bits_and_bytes
 from engine.quant.arena import Arena
+from engine.quant.bits_and_bytes import NF4_GROUP
 from engine.quant.formats import held_nbytes
-from engine.quant.linear import INT4
+from engine.quant.linear import DENSE_TYPES, INT4
 
 Product = Callable[[int], object]  # multiplies the copy of this number
 Shape = tuple[int, int]  # of a matrix: [out, in]
 _SANE = 0x3C  # in each byte: about 1 as float16, 0.01 as bfloat16 and as float32
-_NF4_GROUP = 64
 _NF4_LEVELS = 16
-_DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+_FILLED_BYTES = 16 << 20
 
 
 class Cursor:
@@ -67,13 +65,31 @@ class Candidate:
     prepare: Callable[[int], Product]
 
 
+@contextmanager
+def running(threads: int) -> Iterator[None]:
+    """Products on so many threads, and nothing kept for gradients, until the block ends."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
 class Memory:
-    """Bytes that stand for the weights of all candidates that take them as they are."""
+    """Bytes that stand for the weights of all candidates that take them as they are, once they are filled."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
         self.cursor = Cursor()
-        self._bytes = Arena(nbytes).take(nbytes).fill_(_SANE)
+        self._bytes = Arena(nbytes).take(nbytes)
+
+    def fill(self) -> Iterator[None]:
+        """Write sane values, piece by piece: taking so much memory from the system may take long."""
+        for start in range(0, self.nbytes, _FILLED_BYTES):
+            self._bytes[start : start + _FILLED_BYTES].fill_(_SANE)
+            yield
 
     def copies(self, nbytes: int) -> list[Tensor]:
         """As many pieces of ``nbytes`` as there is room for, each on a boundary of 64 bytes.
@@ -112,10 +128,11 @@ def makers(formats: Sequence[str] | None = None) -> dict[str, Maker]:
         "torch int8pack": ("int8row", _int8pack),
         "fbgemm int8 dynamic": ("int8row", _fbgemm),
         "torch bf16": ("bf16", functools.partial(_dense, "bf16")),
+        "torch f16": ("f16", functools.partial(_dense, "f16")),
         "torch f32": ("f32", functools.partial(_dense, "f32")),
     }
-    if importlib.util.find_spec("bitsandbytes") is not None:
-        found["bitsandbytes nf4"] = ("nf4", _nf4)
+    if has_bitsandbytes():
+        found["bitsandbytes nf4"] = ("nf4cpu", _nf4)
     return {name: maker for name, (held, maker) in found.items() if formats is None or held in formats}
 
 
@@ -146,7 +163,7 @@ def _native(name: str, held: str, bench: Bench) -> Candidate:
         def multiply(index: int) -> None:
             pointers = x.data_ptr(), out.data_ptr()
             functions.dk_linear(
-                ctypes.byref(matrices[index]), *pointers, num, bench.threads, scratch.data_ptr()
+                ctypes.byref(matrices[index]), 1, *pointers, num, bench.threads, scratch.data_ptr()
             )
 
         return multiply
@@ -155,7 +172,7 @@ def _native(name: str, held: str, bench: Bench) -> Candidate:
 
 
 def _dense(format: str, bench: Bench) -> Candidate:
-    dtype = _DTYPES[format]
+    dtype = DENSE_TYPES[format]
     nbytes = held_nbytes(format, *bench.shape)
     weights = [copy.view(dtype).view(bench.shape) for copy in bench.memory.copies(nbytes)]
 
@@ -228,19 +245,18 @@ def _fbgemm(bench: Bench) -> Candidate:
 
 def _nf4(bench: Bench) -> Candidate:
     """The CPU kernel of bitsandbytes, called without its layer; only processors with AVX-512 BF16 have it."""
-    functional = _bitsandbytes_functional()
-    if not functional.has_avx512bf16():
+    if not bits_and_bytes.functional().has_avx512bf16():
         raise ValueError("it needs a processor with AVX-512 BF16")
     rows, cols = bench.shape
-    if rows % 32 or cols % _NF4_GROUP:
-        raise ValueError(f"it needs rows in multiples of 32 and columns in multiples of {_NF4_GROUP}")
-    num_scales = rows * cols // _NF4_GROUP
+    if rows % 32 or cols % NF4_GROUP:
+        raise ValueError(f"it needs rows in multiples of 32 and columns in multiples of {NF4_GROUP}")
+    num_scales = rows * cols // NF4_GROUP
     nbytes = rows * cols // 2 + 2 * num_scales
     levels = torch.linspace(-1, 1, _NF4_LEVELS)
     weights = [
         (
             copy[: rows * cols // 2].view(rows, cols // 2),
-            copy[rows * cols // 2 :].view(torch.bfloat16).view(cols // _NF4_GROUP, rows),
+            copy[rows * cols // 2 :].view(torch.bfloat16).view(cols // NF4_GROUP, rows),
         )
         for copy in bench.memory.copies(nbytes)
     ]
@@ -250,34 +266,8 @@ def _nf4(bench: Bench) -> Candidate:
 
         def multiply(index: int) -> Any:
             values, scales = weights[index]
-            return torch.ops.bitsandbytes.gemv_4bit(x, values, bench.shape, scales, levels, _NF4_GROUP)
+            return torch.ops.bitsandbytes.gemv_4bit(x, values, bench.shape, scales, levels, NF4_GROUP)
 
         return multiply
 
-    return _shared("bitsandbytes nf4", "nf4", nbytes, bench, len(weights), prepare)
-
-
-def _bitsandbytes_functional() -> Any:
-    """bitsandbytes.functional. Its import would fetch a kernel from a hub where the library `kernels` is
-    installed, and complain where it is not.
-    """
-    with _offline(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return importlib.import_module("bitsandbytes.functional")
-
-
-@contextmanager
-def _offline() -> Iterator[None]:
-    """No hub is asked and nothing is logged; only what is on the disk is used."""
-    variable, log = "HF_HUB_OFFLINE", logging.getLogger("bitsandbytes")
-    before, level = os.environ.get(variable), log.level
-    os.environ[variable] = "1"
-    log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        log.setLevel(level)
-        if before is None:
-            del os.environ[variable]
-        else:
-            os.environ[variable] = before
+    return _shared("bitsandbytes nf4", "nf4cpu", nbytes, bench, len(weights), prepare)

@@ -139,6 +139,14 @@ def _q4_k(b: Tensor) -> Tensor:
     return ((d * scales)[:, :, None] * q - (d_min * minima)[:, :, None]).flatten(1)
 
 
+def q4_k_parts(b: Tensor) -> tuple[Tensor, Tensor]:
+    """The same as value = (q − 8) · scale + zero: q [blocks, 8, 32] uint8, and [blocks, 8, 2] float32."""
+    d, d_min = _half(b[:, :2]), _half(b[:, 2:4])
+    scales, minima = _scales_and_minima(b[:, 4:16])
+    scale = d * scales
+    return _pairs_of_runs(b[:, 16:144]), torch.stack((scale, 8 * scale - d_min * minima), dim=-1)
+
+
 def _q5_k(b: Tensor) -> Tensor:
     """As Q4_K, with the fifth bit of sub-block j of element i in bit j of byte i."""
     d, d_min = _half(b[:, :2]), _half(b[:, 2:4])

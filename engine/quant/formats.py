@@ -140,8 +140,8 @@ class WeightFormat:
     """A format weights are held in while the model is loaded.
 
     Each `group` elements of a row share `group_bytes` of scales, each `block` of them `block_bytes` more
-    (1: no groups, no blocks); rows are padded to a multiple of `row_multiple`, and so many together to a
-    multiple of `align_bytes`.
+    (1: no groups, no blocks), and the whole row `row_bytes`; rows are padded to a multiple of
+    `row_multiple`, and so many together to a multiple of `align_bytes`.
     """
 
     name: str
@@ -152,10 +152,11 @@ class WeightFormat:
     block_bytes: int = 0
     row_multiple: int = 1
     align_bytes: int = 1
+    row_bytes: int = 0
 
     @property
     def bits(self) -> float:
-        """Bits per element, scales included and padding not."""
+        """Bits per element, scales of groups included; padding and what a whole row shares are not."""
         return self.element_bits + 8 * (self.group_bytes / self.group + self.block_bytes / self.block)
 
 
@@ -170,8 +171,16 @@ WEIGHT_FORMATS: dict[str, WeightFormat] = {
     for held in (
         WeightFormat("f32", 32),
         WeightFormat("bf16", 16),
+        WeightFormat("f16", 16),
         # torch's int4pack: 4-bit elements, a bf16 scale and a bf16 zero for each 32 of them
         WeightFormat("int4g32", 4, 32, 4, row_multiple=16),
+        # torch's int8pack: a bf16 scale for each row
+        WeightFormat("int8row", 8, row_bytes=2),
+        # bitsandbytes: 4-bit indexes of a table and a float32 scale for each 64 of them (bf16 for its CPU
+        # kernel, in tiles of 32 rows); 8-bit elements with a float32 scale for each row
+        WeightFormat("nf4", 4, 64, 4),
+        WeightFormat("nf4cpu", 4, 64, 2, row_multiple=32),
+        WeightFormat("llm-int8", 8, row_bytes=4),
         # the native kernels' own: a group has float16 scales, or two small factors of its block's
         _tiled("int4", 4, 2),
         _tiled("int4z", 4, 4),
@@ -200,6 +209,12 @@ NATIVE_FORMATS: dict[str, str] = {
 }
 
 
+def fills_groups(format_name: str, rows: int, cols: int) -> bool:
+    """Whether a [rows, cols] matrix can be held in a format: its columns fill groups and blocks."""
+    held = WEIGHT_FORMATS[format_name]
+    return cols % max(held.group, held.block) == 0
+
+
 def held_nbytes(format_name: str, rows: int, cols: int) -> int:
     """Bytes of a [rows, cols] matrix held in a format, padding included.
 
@@ -210,6 +225,6 @@ def held_nbytes(format_name: str, rows: int, cols: int) -> int:
     if cols % multiple:
         raise ValueError(f"{format_name} needs columns in multiples of {multiple}, not {cols:,}")
     scale_bytes = cols // held.group * held.group_bytes + cols // held.block * held.block_bytes
-    row_bytes = cols * held.element_bits // 8 + scale_bytes
+    row_bytes = cols * held.element_bits // 8 + scale_bytes + held.row_bytes
     tile_bytes = -(-held.row_multiple * row_bytes // held.align_bytes) * held.align_bytes
     return -(-rows // held.row_multiple) * tile_bytes

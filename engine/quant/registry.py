@@ -8,20 +8,18 @@ from __future__ import annotations
 import functools
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import torch
-
 from engine.fit.kernels import TIMED_ROWS, kernel_name, kernel_pair
-from engine.fit.plan import plan
+from engine.fit.plan import replanned
 from engine.hardware.kernel_times import KernelTimesFile
 from engine.hardware.probe import cache_bytes
 from engine.native import library as native
-from engine.quant.candidates import Bench, Candidate, Maker, Memory, Product, Shape, makers
+from engine.quant.candidates import Bench, Candidate, Maker, Memory, Product, Shape, makers, running
 from engine.types import KernelPair, KernelTimes, LoadPlan
+from engine.waiting import drained
 
 REPEATS = 7
 SAMPLE_S = 1e-3  # a sample is as many products as take about so long
@@ -35,6 +33,7 @@ MOST_MATRIX_BYTES = 1 << 30
 _PAIR_REPEATS, _PAIR_SAMPLE_S, _PAIR_SPREAD_CACHES = 5, 5e-4, 2  # both homes alike: their ratio counts
 
 Clock = Callable[[], float]
+Timing = Callable[[KernelPair], Generator[None, None, KernelTimes | None]]
 LeaveOut = Callable[[str, str], None]  # told a candidate's name and why it is not measured
 
 
@@ -75,34 +74,53 @@ def measure(
     its weights itself, or one matrix where that is larger; given back at the end.
     """
     chosen = makers(formats) if contenders is None else contenders
+    return drained(
+        _measuring(shapes, rows, threads, chosen, leave_out, spread_caches, _Pace(clock, repeats, sample_s))
+    )
+
+
+def _measuring(
+    shapes: Sequence[Shape],
+    rows: Sequence[int],
+    threads: int,
+    contenders: dict[str, Maker],
+    leave_out: LeaveOut,
+    spread_caches: int,
+    pace: _Pace,
+) -> Generator[None, None, list[Measured]]:
+    """`measure` in short pieces: it yields between two samples. Whoever goes on in between may use torch on
+    any number of threads.
+    """
     measured: list[Measured] = []
-    with torch.inference_mode(), _threads(threads):
-        for shape in shapes:
-            spread_bytes = _spread_bytes(shape, spread_caches)
-            candidates = _candidates(shape, threads, spread_bytes, chosen, leave_out)
-            race = _Race(shape, candidates, leave_out, clock, repeats, sample_s)
-            for num in rows:
-                measured += race.run(num)
+    for shape in shapes:
+        spread_bytes = _spread_bytes(shape, spread_caches)
+        candidates = yield from _candidates(shape, threads, spread_bytes, contenders, leave_out)
+        race = _Race(shape, candidates, leave_out, pace, threads)
+        for num in rows:
+            measured += yield from race.run(num)
     return measured
 
 
-def time_pair(pair: KernelPair, clock: Clock = time.perf_counter) -> KernelTimes | None:
-    """Time both homes of a matrix, in some tens of milliseconds; None where one of them does not work."""
+def time_pair(
+    pair: KernelPair, clock: Clock = time.perf_counter
+) -> Generator[None, None, KernelTimes | None]:
+    """Time both homes of a matrix, in some tens of milliseconds and in pieces of a few; None where one of
+    them does not work.
+    """
     library = native.load()
     if library is None:
         return None
     ours = kernel_name(pair.native_format, f"native {library.instruction_set}")
     stock = kernel_name(pair.stock_format, "torch")
     contenders = {name: maker for name, maker in makers().items() if name in (ours, stock)}
-    measured = measure(
+    measured = yield from _measuring(
         [(pair.rows, pair.cols)],
         TIMED_ROWS,
         pair.threads,
-        clock=clock,
-        repeats=_PAIR_REPEATS,
-        sample_s=_PAIR_SAMPLE_S,
-        spread_caches=_PAIR_SPREAD_CACHES,
-        contenders=contenders,
+        contenders,
+        lambda name, reason: None,
+        _PAIR_SPREAD_CACHES,
+        _Pace(clock, _PAIR_REPEATS, _PAIR_SAMPLE_S),
     )
     took = {(each.name, each.rows): each.us for each in measured}
     if len(took) < 2 * len(TIMED_ROWS):
@@ -112,9 +130,16 @@ def time_pair(pair: KernelPair, clock: Clock = time.perf_counter) -> KernelTimes
 
 
 @functools.cache
-def _timed_once(pair: KernelPair) -> KernelTimes | None:
-    """The measurement of this process: the same model and format always get the same kernels."""
-    return time_pair(pair)
+def _timed_before() -> dict[KernelPair, KernelTimes | None]:
+    """The measurements of this process: the same model and format always get the same kernels."""
+    return {}
+
+
+def _timed_once(pair: KernelPair) -> Generator[None, None, KernelTimes | None]:
+    known = _timed_before()
+    if pair not in known:
+        known[pair] = yield from time_pair(pair)
+    return known[pair]
 
 
 class KernelChoice:
@@ -126,14 +151,19 @@ class KernelChoice:
     def __init__(
         self,
         path: Path | None = None,
-        time_pair: Callable[[KernelPair], KernelTimes | None] = _timed_once,
+        time_pair: Timing = _timed_once,
     ) -> None:
         self._path = path
         self._time_pair = time_pair
         self._known: dict[KernelPair, KernelTimes | None] = {}
 
     def settle(self, made: LoadPlan) -> LoadPlan:
-        """The plan itself, or one re-made with what was measured; at most the first of a kind takes time.
+        """As `settling`, at once."""
+        return drained(self.settling(made))
+
+    def settling(self, made: LoadPlan) -> Generator[None, None, LoadPlan]:
+        """The plan itself, or one re-made with what was measured; at most the first of a kind takes time, in
+        pieces of some milliseconds.
 
         A plan for torch's kernels is taken as it is, and so is a set of instructions that the user has named.
         """
@@ -143,24 +173,33 @@ class KernelChoice:
         if pair is None:
             return made
         if pair not in self._known:
-            self._known[pair] = self._find(pair, made)
+            self._known[pair] = yield from self._find(pair, made)
         times = self._known[pair]
         if times is None or times in made.hardware.kernel_times:
             return made
         others = (other for other in made.hardware.kernel_times if other.pair != pair)
         hardware = replace(made.hardware, kernel_times=(*others, times))
-        remade = plan(made.model, hardware, made.wish)
+        remade = replanned(made, hardware)
         return made if remade.verdict == "no" else remade
 
-    def _find(self, pair: KernelPair, made: LoadPlan) -> KernelTimes | None:
+    def _find(self, pair: KernelPair, made: LoadPlan) -> Generator[None, None, KernelTimes | None]:
         file = KernelTimesFile(self._path, made.hardware) if self._path else None
         known = (*made.hardware.kernel_times, *(file.read() if file else ()))
         found = next((times for times in known if times.pair == pair), None)
         if found is None:
-            found = self._time_pair(pair)
+            found = yield from self._time_pair(pair)
             if found is not None and file is not None:
                 file.add(found)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Pace:
+    """How long is measured, and by which clock."""
+
+    clock: Clock
+    repeats: int
+    sample_s: float
 
 
 @dataclass(slots=True)
@@ -181,24 +220,29 @@ class _Race:
         shape: Shape,
         candidates: list[Candidate],
         leave_out: LeaveOut,
-        clock: Clock,
-        repeats: int,
-        sample_s: float,
+        pace: _Pace,
+        threads: int,
     ) -> None:
         self._shape = shape
         self._candidates = candidates
         self._leave_out = leave_out
-        self._clock = clock
-        self._repeats = repeats
-        self._sample_s = sample_s
+        self._pace = pace
+        self._threads = threads
         self._row_s: dict[str, float] = {}  # of a product, for each row of its input
 
-    def run(self, num: int) -> list[Measured]:
+    def run(self, num: int) -> Generator[None, None, list[Measured]]:
         """Time all with ``num`` rows."""
         wanted = [candidate for candidate in self._candidates if not self._is_too_slow(candidate, num)]
-        runs = [run for run in (self._begin(candidate, num) for candidate in wanted) if run is not None]
-        for _ in range(self._repeats):
-            runs = [run for run in runs if self._go_on(run)]
+        runs: list[_Run] = []
+        for candidate in wanted:
+            begun = self._begin(candidate, num)
+            runs += [] if begun is None else [begun]
+            yield
+        for _ in range(self._pace.repeats):
+            for run in list(runs):
+                if not self._go_on(run):
+                    runs.remove(run)
+                yield
         return [self._measured(run, num) for run in runs]
 
     def _is_too_slow(self, candidate: Candidate, num: int) -> bool:
@@ -207,13 +251,14 @@ class _Race:
     def _begin(self, candidate: Candidate, num: int) -> _Run | None:
         """Set up what the kernel needs, and see how many products make a sample."""
         try:
-            run = _Run(candidate, candidate.prepare(num))
+            with running(self._threads):
+                run = _Run(candidate, candidate.prepare(num))
             self._sample(run)
             once_s = max(self._sample(run), 1e-7)
         except Exception as error:
             self._drop(candidate, error)
             return None
-        run.count = max(1, min(MOST_SAMPLE, round(self._sample_s / once_s)))
+        run.count = max(1, min(MOST_SAMPLE, round(self._pace.sample_s / once_s)))
         return run
 
     def _go_on(self, run: _Run) -> bool:
@@ -232,11 +277,12 @@ class _Race:
         self._leave_out(candidate.name, _reason(error))
 
     def _sample(self, run: _Run) -> float:
-        cursor, copies = run.candidate.cursor, run.candidate.num_copies
-        started = self._clock()
-        for _ in range(run.count):
-            run.multiply(cursor.next(copies))
-        return (self._clock() - started) / run.count
+        cursor, copies, clock = run.candidate.cursor, run.candidate.num_copies, self._pace.clock
+        with running(self._threads):
+            started = clock()
+            for _ in range(run.count):
+                run.multiply(cursor.next(copies))
+            return (clock() - started) / run.count
 
     def _measured(self, run: _Run, num: int) -> Measured:
         seconds, made = max(statistics.median(run.taken), 1e-9), run.candidate
@@ -246,19 +292,22 @@ class _Race:
 
 def _candidates(
     shape: Shape, threads: int, spread_bytes: int, contenders: dict[str, Maker], leave_out: LeaveOut
-) -> list[Candidate]:
+) -> Generator[None, None, list[Candidate]]:
     """Those that can be made here."""
     made: list[Candidate] = []
     try:
         bench = Bench(shape, Memory(spread_bytes), threads)
+        yield from bench.memory.fill()
     except (MemoryError, RuntimeError) as error:
         leave_out("every kernel", _reason(error))
         return made
     for name, make in contenders.items():
         try:
-            made.append(make(bench))
+            with running(threads):
+                made.append(make(bench))
         except Exception as error:
             leave_out(name, _reason(error))
+        yield
     return made
 
 
@@ -272,13 +321,3 @@ def _spread_bytes(shape: Shape, caches: int) -> int:
     """Enough for copies to have left the last cache when they are read again, and for one in float32."""
     spread = min(max(caches * (cache_bytes() or 0), LEAST_SPREAD_BYTES), MOST_SPREAD_BYTES)
     return max(spread, min(4 * shape[0] * shape[1], MOST_MATRIX_BYTES))
-
-
-@contextmanager
-def _threads(threads: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -101,6 +101,7 @@ def from_metadata(metadata: dict[str, Any]) -> Vocabulary:
     listed = (eos_id, table.token_id("eot_token_id"), table.token_id("eom_token_id"))
     add_bos = metadata.get("tokenizer.ggml.add_bos_token", coding.adds_bos)
     template = metadata.get("tokenizer.chat_template")
+    tool_template = metadata.get("tokenizer.chat_template.tool_use")
     return Vocabulary(
         kind=coding.kind,
         vocab_size=len(tokens),
@@ -117,6 +118,7 @@ def from_metadata(metadata: dict[str, Any]) -> Vocabulary:
         warnings=tuple(table.warnings),
         strips_first_space=coding.has_prefix,
         begins_behind_added=coding.has_prefix,
+        tool_template=tool_template if isinstance(tool_template, str) else None,
     )
 
 

@@ -80,6 +80,7 @@ def read(folder: str) -> Vocabulary:
         chat_template=template,
         warnings=tuple(warnings),
         strips_first_space=strips,
+        tool_template=_tool_template(folder, config),
     )
 
 
@@ -104,18 +105,39 @@ def _patterns(data: dict[str, Any]) -> Iterator[str]:
 
 def _chat_template(folder: str, config: dict[str, Any]) -> str | None:
     """The default template: a file of its own comes first, then the config's, which may name several."""
-    path = os.path.join(folder, "chat_template.jinja")
-    if os.path.isfile(path):
-        try:
-            with open(path, encoding="utf-8") as file:
-                return file.read(_MAX_BYTES)
-        except (OSError, ValueError) as error:
-            raise ModelFileError(f"{path} cannot be read: {error}.", "Download the folder again.") from None
+    own = _template_file(folder, "chat_template.jinja")
     template = config.get("chat_template")
-    if isinstance(template, list):
-        entries = [entry for entry in template if isinstance(entry, dict) and entry.get("name") == "default"]
-        template = entries[-1].get("template") if entries else None
-    return template if isinstance(template, str) else None
+    if own is None and isinstance(template, list):
+        return _named_template(template, "default")
+    return own if own is not None else template if isinstance(template, str) else None
+
+
+def _tool_template(folder: str, config: dict[str, Any]) -> str | None:
+    """The template for chats with tools, where there is one of its own."""
+    own = _template_file(folder, os.path.join("additional_chat_templates", "tool_use.jinja"))
+    template = config.get("chat_template")
+    if own is None and isinstance(template, list):
+        return _named_template(template, "tool_use")
+    return own
+
+
+def _template_file(folder: str, name: str) -> str | None:
+    path = os.path.join(folder, name)
+    if not os.path.isfile(path):
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read(_MAX_BYTES)
+    except (OSError, ValueError) as error:
+        raise ModelFileError(f"{path} cannot be read: {error}.", "Download the folder again.") from None
+
+
+def _named_template(entries: list[Any], name: str) -> str | None:
+    """The last of that name in a list of named templates."""
+    found = [
+        entry.get("template") for entry in entries if isinstance(entry, dict) and entry.get("name") == name
+    ]
+    return found[-1] if found and isinstance(found[-1], str) else None
 
 
 def _token_text(config: dict[str, Any], name: str, warnings: list[str]) -> str:

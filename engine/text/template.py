@@ -5,7 +5,9 @@ Knows messages and how templates refuse them; does not know token ids or models.
 
 from __future__ import annotations
 
-import json
+import contextlib
+import dataclasses
+import functools
 import re
 import sys
 import threading
@@ -18,10 +20,22 @@ import jinja2
 
 from engine.errors import TemplateError
 from engine.foreign import printable
+from engine.text import reasoning
 from engine.text.limits import Allowance, LimitExceededError, Limits
 from engine.text.prompt import Disguise, Rendered, Spellings
 from engine.text.sandbox import RefusedError, Sandbox
-from engine.types import Message
+from engine.text.turns import (
+    Shaper,
+    changed,
+    fold_system,
+    has_bad_arguments,
+    parsed,
+    readable,
+    system_is_lost,
+    texts_in,
+    with_system_word,
+)
+from engine.types import NO_OPTIONS, Message, TemplateOptions
 
 FOLDED_NOTE = "This model takes no system message: yours was put before your first message."
 _HINT = "Choose another model, or a newer file of this one."
@@ -62,45 +76,110 @@ class ChatTemplate:
         self._clock = clock
         self._lock = threading.Lock()
         self._sandbox = Sandbox(self._limits, now)
+        self._shaper = Shaper(source)
         self._template = self._guarded(self._compile, self._limits)
 
-    def render(self, messages: Sequence[Message], add_generation_prompt: bool = True) -> Rendered:
-        """The prompt for `messages`; raises TemplateError with a sentence where the template fails.
+    def render(
+        self,
+        messages: Sequence[Message],
+        add_generation_prompt: bool = True,
+        options: TemplateOptions = NO_OPTIONS,
+    ) -> Rendered:
+        """The prompt for `messages`; raises TemplateError with a sentence where the template fails, WishError
+        for options that are not JSON.
 
         A system message that the template refuses or drops is put before the first user message, with a note.
         """
-        turns = [(message.role, _content_text(message.content)) for message in messages]
+        turns = readable(messages)
+        variables = self._variables(options) | {"add_generation_prompt": add_generation_prompt}
+        typed = self._typed(options)
+        word = reasoning.system_word(self._source, options.thinking)
         refusal: TemplateError | None = None
         try:
-            rendered = self._render(turns, add_generation_prompt)
+            rendered = self._render(with_system_word(turns, word) if word else turns, variables, typed)
         except _RefusedMessagesError as error:
             refusal = error
         else:
-            if not _system_is_lost(turns, rendered.text):
+            if not system_is_lost(turns, rendered.text):
                 return rendered
-        folded = _fold_system(turns)
+        folded = fold_system(turns)
         if folded is None:
             raise refusal or TemplateError("This model's chat template drops the system message.", _HINT)
-        return Rendered(self._render(folded, add_generation_prompt).parts, (FOLDED_NOTE,))
+        return Rendered(self._render(folded, variables, typed).parts, (FOLDED_NOTE,))
 
-    def _render(self, turns: list[tuple[str, str]], add_generation_prompt: bool) -> Rendered:
-        disguise = Disguise(self._spellings, [self._source, *(content for _role, content in turns)])
+    @functools.cached_property
+    def thinking(self) -> str:
+        """What the template does by itself where it can switch thinking: on or off; "" where it cannot."""
+        if not reasoning.has_switch_words(self._source):
+            return ""
+        try:
+            alone, on, off = map(self._probe, (None, True, False))
+        except TemplateError:
+            return ""
+        return "" if on == off else "off" if alone == off else "on"
+
+    @property
+    def sample(self) -> str:
+        """The template's text and a short prompt of it: tags may stand in either."""
+        with contextlib.suppress(TemplateError):
+            return f"{self._source}\n{self._probe(is_thinking=True)}"
+        return self._source
+
+    def _probe(self, is_thinking: bool | None) -> str:
+        """A short prompt."""
+        return self.render([Message("user", "x")], options=TemplateOptions(thinking=is_thinking)).text
+
+    def _variables(self, options: TemplateOptions) -> dict[str, Any]:
+        """What the program itself tells the template besides the messages."""
+        switch = {} if options.thinking is None else reasoning.switch(self._source, options.thinking)
+        return {"tools": None, "documents": None, **switch}
+
+    def _typed(self, options: TemplateOptions) -> dict[str, Any]:
+        """What a person tells the template besides the messages."""
+        given: dict[str, Any] = {}
+        if options.variables:
+            given |= parsed(options.variables, dict, "variables")
+        if options.tools and (tools := parsed(options.tools, list, "tools")):
+            if not re.search(r"\btools\b", self._source):
+                raise TemplateError(
+                    "This model's chat template takes no tools.", "Ask without, or choose another model."
+                )
+            given["tools"] = tools
+        return given
+
+    def _render(
+        self, turns: Sequence[Message], variables: Mapping[str, Any], typed: Mapping[str, Any]
+    ) -> Rendered:
+        """Some templates take the arguments of calls as objects, some as text."""
+        try:
+            return self._render_shaped(turns, variables, typed, parses_arguments=True)
+        except TemplateError as error:
+            if isinstance(error, _RefusedMessagesError) or not any(turn.tool_calls for turn in turns):
+                raise
+            failure = error
+        with contextlib.suppress(TemplateError):
+            return self._render_shaped(turns, variables, typed, parses_arguments=False)
+        raise _bad_arguments() if has_bad_arguments(turns) else failure
+
+    def _render_shaped(
+        self,
+        turns: Sequence[Message],
+        variables: Mapping[str, Any],
+        typed: Mapping[str, Any],
+        parses_arguments: bool,
+    ) -> Rendered:
+        texts = [text for turn in turns for text in texts_in(dataclasses.astuple(turn))] + [*texts_in(typed)]
+        disguise = Disguise(self._spellings, [self._source, *texts])
         # A model's own answer may hold what its template looks for, such as the end of its thinking.
         keep = {"assistant": self._inspected}
-        shown = [
-            {"role": role, "content": disguise.hide(content, keep.get(role, frozenset()))}
-            for role, content in turns
-        ]
-        input_bytes = sum(sys.getsizeof(message["content"]) for message in shown)
-        limits = self._limits.for_input(input_bytes, len(shown))
-        variables: dict[str, Any] = {
-            **self._tokens,
-            "messages": shown,
-            "tools": None,
-            "documents": None,
-            "add_generation_prompt": add_generation_prompt,
-        }
-        text = self._guarded(lambda: self._run(variables), limits)
+
+        def hide(text: str, role: str = "") -> str:
+            return disguise.hide(text, keep.get(role, frozenset()))
+
+        shown = self._shaper.shaped(turns, hide, parses_arguments)
+        told = {**variables, **{name: changed(value, hide) for name, value in typed.items()}}
+        limits = self._limits.for_input(sum(map(sys.getsizeof, texts)), len(shown))
+        text = self._guarded(lambda: self._run({**told, **self._tokens, "messages": shown}), limits)
         return Rendered(disguise.reveal(text))
 
     def _compile(self) -> jinja2.Template:
@@ -134,6 +213,13 @@ class _RefusedMessagesError(TemplateError):
     """The template itself said no, as opposed to failing."""
 
 
+def _bad_arguments() -> TemplateError:
+    return TemplateError(
+        "A tool was called with arguments that are no JSON object, and its template takes no others.",
+        "Edit or delete the message with the call, or start a new chat.",
+    )
+
+
 def _told(error: BaseException) -> TemplateError:
     """What went wrong in a template, as a sentence."""
     words = _shown(error)
@@ -155,42 +241,6 @@ def _shown(error: BaseException) -> str:
     """An error's own words, short and on one line: they may come from a hostile file."""
     words = error.message if isinstance(error, jinja2.TemplateError) and error.message else str(error)
     return printable(words, _SHOWN_CHARS)
-
-
-def _content_text(content: object) -> str:
-    """A message's content as text: None is empty, text parts are joined, anything else is refused."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    if not isinstance(content, list | tuple):
-        raise TemplateError("A message holds something that is not text.", "Only text can be sent.")
-    texts = []
-    for part in content:
-        if not isinstance(part, Mapping) or part.get("type") != "text":
-            kind = part.get("type", "unknown") if isinstance(part, Mapping) else type(part).__name__
-            raise TemplateError(f"A message holds a part of the kind {kind!r}, but only text can be sent.")
-        texts.append(str(part.get("text") or ""))
-    return "".join(texts)
-
-
-def _fold_system(turns: list[tuple[str, str]]) -> list[tuple[str, str]] | None:
-    """The turns with a leading system message put into the first user turn; None where there is none."""
-    if not turns or turns[0][0] != "system":
-        return None
-    system, rest = turns[0][1], turns[1:]
-    for index, (role, content) in enumerate(rest):
-        if role == "user":
-            joined = f"{system}\n\n{content}" if system.strip() else content
-            return [*rest[:index], (role, joined), *rest[index + 1 :]]
-    return None
-
-
-def _system_is_lost(turns: list[tuple[str, str]], prompt: str) -> bool:
-    """Whether the leading system message left no trace in the prompt, however it was spaced or quoted."""
-    if not turns or turns[0][0] != "system" or turns[0][1].strip() in prompt:
-        return False
-    seen = "".join(prompt.split())
-    spellings = (turns[0][1], json.dumps(turns[0][1], ensure_ascii=False)[1:-1])
-    return not any("".join(spelling.split()) in seen for spelling in spellings)
 
 
 def _inspected(source: str) -> frozenset[str]:

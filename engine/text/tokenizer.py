@@ -76,10 +76,12 @@ class Tokenizer:
         self.kind = vocabulary.kind
         self.warnings = vocabulary.warnings
         self.chat_template = vocabulary.chat_template
+        self.tool_template = vocabulary.tool_template
         self.strips_first_space = vocabulary.strips_first_space
         self._added = {token.text: token for token in vocabulary.added}
         # A longer template is refused where it is compiled.
-        written = Spellings(self._added).within((self.chat_template or "")[: Limits().source_chars])
+        sources = [text[: Limits().source_chars] for text in (self.chat_template, self.tool_template) if text]
+        written = Spellings(self._added).within("\n".join(sources))
         controls = {text for text, token in self._added.items() if token.control}
         # Runs of spaces are tokens of some models and stand in every template: they command nothing.
         self._protected = frozenset(controls | {text for text in written if not text.isspace()})
@@ -95,9 +97,25 @@ class Tokenizer:
         """Spellings that no typed text may turn into tokens: control ones, and those the template writes."""
         return self._protected
 
-    def encode(self, text: str, literal: bool = False) -> list[int]:
-        """Ids of `text`; no BOS is added. With `literal` no text becomes a control token."""
-        return self._encode((Part(text, literal),))
+    @property
+    def added_texts(self) -> Iterable[str]:
+        """The spellings of all added tokens."""
+        return self._added.keys()
+
+    def hidden(self, texts: Iterable[str]) -> dict[int, str]:
+        """Those of the texts that are control tokens, and so decode to nothing, by their ids."""
+        tokens = (self._added[text] for text in texts if text in self._added)
+        return {token.id: token.text for token in tokens if token.id in self.control_ids}
+
+    def encode(self, text: str, literal: bool = False, goes_on: bool = False) -> list[int]:
+        """Ids of `text`; no BOS is added. With `literal` no text becomes a control token. Where it `goes_on`
+        from other text, no space is put before it by those tokenizers that begin with one.
+        """
+        return self._encode((Part(text, literal),), goes_on)
+
+    def encode_reply(self, parts: Iterable[Part]) -> list[int]:
+        """Ids of a reply, or of the beginning of one: what a model writes behind its prompt."""
+        return self._encode(tuple(parts))
 
     def encode_prompt(self, parts: Iterable[Part]) -> list[int]:
         """Ids of a rendered prompt. Where the model wants a BOS there is exactly one, whoever writes it."""
@@ -114,22 +132,27 @@ class Tokenizer:
             return b""
         return self._vocabulary.bytes_of(token_id)
 
+    def spellings(self) -> list[bytes]:
+        """How every id is written, control tokens by their names; b"" for one that stands for nothing."""
+        names = {token.id: token.text.encode(errors="replace") for token in self._added.values()}
+        return [names.get(each) or self._vocabulary.bytes_of(each) for each in range(self.vocab_size)]
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids` without control tokens; bytes that are no UTF-8 become U+FFFD."""
         text = b"".join(map(self.token_bytes, ids)).decode("utf-8", errors="replace")
         return text.removeprefix(" ") if self.strips_first_space else text
 
-    def _encode(self, parts: tuple[Part, ...]) -> list[int]:
+    def _encode(self, parts: tuple[Part, ...], goes_on: bool = False) -> list[int]:
         """Literal parts only hide spellings: how the text is cut into parts does not change its ids."""
         text = "".join(_sound(part.text) for part in parts)
         ids: list[int] = []
         at = 0
         begins = self._vocabulary.begins_behind_added
         for hit in self._find_added(text, _Literal(parts)):
-            ids += self._plain(text[at : hit.start], is_first=begins or at == 0)
+            ids += self._plain(text[at : hit.start], is_first=not goes_on and (begins or at == 0))
             ids.append(hit.id)
             at = hit.end
-        return ids + self._plain(text[at:], is_first=begins or at == 0)
+        return ids + self._plain(text[at:], is_first=not goes_on and (begins or at == 0))
 
     def _find_added(self, text: str, literal: _Literal) -> Iterator[_Hit]:
         """The added tokens in a text, in order; the late ones lie between the others."""

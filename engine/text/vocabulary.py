@@ -92,6 +92,7 @@ class Vocabulary:
     warnings: tuple[str, ...] = ()
     strips_first_space: bool = False
     begins_behind_added: bool = False
+    tool_template: str | None = None  # a chat template of its own for chats with tools
 
 
 def check_added(texts: Collection[str]) -> None:

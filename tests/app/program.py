@@ -15,7 +15,16 @@ from app.main import Program
 from app.store import Store
 from engine.types import LoadSpec
 from tests.fakes import HARDWARE, FakeEngine, make_spec
-from ui.values import ChatRow, ChipView, DownloadView, MessageView, ModelState, NoticeView, TuningView
+from ui.values import (
+    ChatRow,
+    ChipView,
+    DownloadView,
+    MessageView,
+    ModelState,
+    NoticeView,
+    SpeedView,
+    TuningView,
+)
 
 MODEL = "/models/tiny.gguf"
 
@@ -42,6 +51,8 @@ class Desk:
         self.rows: list[ChatRow] = []
         self.download: DownloadView | None = None
         self.tuning: TuningView | None = None
+        self.speed = SpeedView()
+        self.left_out: frozenset[str] = frozenset()
         self.is_generating = False
         self.is_first_start: bool | None = None
         self._spy(monkeypatch)
@@ -52,6 +63,8 @@ class Desk:
         self._after(monkeypatch, "set_chats", lambda rows, _: setattr(self, "rows", list(rows)))
         self._after(monkeypatch, "set_download", lambda view: setattr(self, "download", view))
         self._after(monkeypatch, "set_tuning", lambda view: setattr(self, "tuning", view))
+        self._after(monkeypatch, "set_speed", lambda view: setattr(self, "speed", view))
+        self._after(monkeypatch, "set_left_out", lambda ids: setattr(self, "left_out", frozenset(ids)))
         self._after(monkeypatch, "set_generating", lambda on: setattr(self, "is_generating", on))
         self._after(monkeypatch, "show_first_start", lambda on: setattr(self, "is_first_start", on))
         self._after(monkeypatch, "show_chat", self._on_show_chat)
@@ -62,9 +75,9 @@ class Desk:
     def _after(self, monkeypatch: pytest.MonkeyPatch, name: str, also: Callable[..., None]) -> None:
         original = getattr(self.window, name)
 
-        def both(*args: Any) -> None:
-            original(*args)
-            also(*args)
+        def both(*args: Any, **options: Any) -> None:
+            original(*args, **options)
+            also(*args, **options)
 
         monkeypatch.setattr(self.window, name, both)
 
@@ -76,11 +89,12 @@ class Desk:
             self.messages.pop(view.message_id)
         self.messages[view.message_id] = view
 
-    def _on_text(self, message_id: str, text: str) -> None:
+    def _on_text(self, message_id: str, text: str, *, is_thinking: bool = False) -> None:
         from dataclasses import replace
 
         old = self.messages[message_id]
-        self.messages[message_id] = replace(old, text=old.text + text)
+        name = "thinking" if is_thinking else "text"
+        self.messages[message_id] = replace(old, **{name: getattr(old, name) + text})
 
     @property
     def notice(self) -> NoticeView | None:

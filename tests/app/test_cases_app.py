@@ -18,9 +18,10 @@ from app.engine_thread import Cancel, CancelLoad, EngineThread, Load, Submit
 from app.file_lock import FileLock
 from app.store import Store
 from engine.errors import TemplateError
+from engine.events import Chunk, Event, Loaded, Prefilled, Unloaded
 from engine.models.spec import scan_folder
 from engine.text.template import FOLDED_NOTE
-from engine.types import Chunk, Event, GenerateRequest, Loaded, Message, Prefilled, Unloaded
+from engine.types import GenerateRequest, Message
 from tests.app import file_server
 from tests.app.downloads import DATA, SHA256, get, put_part
 from tests.app.file_server import Plan

@@ -440,7 +440,7 @@ def test_a_chat_that_cannot_be_read_gives_the_text_back(desk: Desk, monkeypatch:
     chat = desk.rows[0].chat_id
     desk.flush()
     desk.window.new_chat_requested.emit()
-    desk.program.controller.chats._conversations.clear()
+    desk.program.controller.chats.conversations.clear()
     gate = threading.Event()
     desk.program.io.submit(gate.wait)
 
@@ -464,7 +464,7 @@ def test_a_message_goes_to_the_chat_it_was_typed_in(desk: Desk) -> None:
     chat = desk.rows[0].chat_id
     desk.flush()
     desk.window.new_chat_requested.emit()
-    desk.program.controller.chats._conversations.clear()
+    desk.program.controller.chats.conversations.clear()
     gate = threading.Event()
     desk.program.io.submit(gate.wait)
     desk.window.chat_selected.emit(chat)
@@ -575,18 +575,6 @@ def test_what_is_typed_stays_with_its_chat_and_over_a_restart(
     again.stop()
 
 
-def test_a_second_chat_waits_in_words_for_the_first(desk: Desk) -> None:
-    desk.start_ready()
-    desk.fake.hold.clear()
-    desk.send("first")
-    desk.wait_for_answer("writing")
-    desk.window.new_chat_requested.emit()
-    desk.send("second")
-    assert desk.shown() == [("user", "second", "queued")]
-    desk.fake.hold.set()
-    assert desk.wait_for_answer().text == "Hello there."
-
-
 def test_the_newest_count_is_shown_and_of_the_chat_in_view(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -595,7 +583,7 @@ def test_the_newest_count_is_shown_and_of_the_chat_in_view(
     gate, counted, shown = threading.Event(), [], []
     monkeypatch.setattr(desk.window, "set_counter", lambda view: shown.append(view.tokens))
 
-    def count(path: str, messages: tuple[object, ...]) -> int:
+    def count(path: str, messages: tuple[object, ...], options: object) -> int:
         counted.append(len(messages))
         gate.wait(5)
         return len(messages)
@@ -694,7 +682,7 @@ def test_the_offer_to_undo_ends(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> 
     desk.send("precious")
     desk.wait_for_answer()
     chats = desk.program.controller.chats
-    chats._undo_timer.setInterval(0)
+    chats.library.undo._timer.setInterval(0)
     desk.window.chat_delete_requested.emit(desk.rows[0].chat_id)
     desk.wait(lambda: desk.notice is None)
     desk.window.notice_action.emit("undo-delete")
@@ -864,7 +852,7 @@ def test_the_end_of_the_undo_offer_leaves_other_notices_alone(desk: Desk) -> Non
     desk.wait_for_answer()
     desk.window.chat_delete_requested.emit(desk.rows[0].chat_id)
     desk.window.show_notice(NoticeView("error", "Something else"))
-    desk.program.controller.chats._forget_deleted()
+    desk.program.controller.chats.library.undo.forget()
     assert desk.notice is not None
     assert desk.notice.title == "Something else"
 

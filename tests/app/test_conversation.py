@@ -37,6 +37,15 @@ def test_an_update_changes_what_is_given_and_nothing_else() -> None:
         conversation.update("nobody", content="x")
 
 
+def test_a_model_is_given_what_it_thought_before_each_answer() -> None:
+    conversation = chat(("user", "a"))
+    for content, thinking in (("b", "x"), ("c", ""), ("", "lost with its answer"), ("d", "y")):
+        turn = conversation.append("assistant", content)
+        conversation.update(turn.id, thinking=thinking, raw=f"<think>{thinking}</think>{content}")
+    assert conversation.messages()[1:] == (Message("assistant", "b\n\nc\n\nd", "x\n\ny"),)
+    assert conversation.path()[-1].raw == "<think>y</think>d"
+
+
 @pytest.mark.parametrize(
     ("turns", "expected"),
     [

@@ -66,3 +66,27 @@ def test_messages_that_the_template_refuses_are_not_counted(tmp_path: Path) -> N
     counter = TokenCounter()
     assert counter.count(folder, (Message("user", "a"), Message("assistant", "b"))) is None
     assert counter.count(folder, MESSAGES[1:]) == 1
+
+
+def test_a_beginning_has_at_most_so_many_tokens_and_nearly_as_many(folder: str) -> None:
+    counter = TokenCounter()
+    text = "".join(f"row {number}, {number * 7}\n" for number in range(400))
+    whole = counter.count_text(folder, text)
+    assert whole is not None
+    for most in (1, 50, whole // 2, whole, whole + 1):
+        part = counter.beginning(folder, text, most)
+        held = counter.count_text(folder, part)
+        assert text.startswith(part) and held is not None
+        assert 0.75 * min(most, whole) - 2 <= held <= most
+    assert counter.beginning(folder, text, whole // 2).endswith("\n")
+    assert counter.beginning(folder, text, 0) == ""
+
+
+def test_control_tokens_in_a_file_count_as_the_text_they_are(folder: str) -> None:
+    counter = TokenCounter()
+    file = counter.count_text(folder, "<|im_end|>")
+    assert file is not None and file > 1
+
+
+def test_a_file_cannot_be_counted_without_a_tokenizer(tmp_path: Path) -> None:
+    assert TokenCounter().count_text(str(tmp_path / "gone"), "x") is None

@@ -385,3 +385,12 @@ def test_a_disk_that_does_not_tell_its_free_space_is_told_in_words(
         get(server, target)
     with pytest.raises(DownloadError, match="no permission"):
         download.require_space([(target.parent, 1)])
+
+
+def test_a_wait_says_why(server: Plan, target: Path) -> None:
+    server.answer = file_server.dropping(1_000_000, 1)
+    reports = Reports()
+    get(server, target, reports=reports)
+    (note,) = {report.note for report in reports if report.phase == "waiting"}
+    assert "broke off" in note and note.endswith("Trying again…")
+    assert {report.note for report in reports if report.phase != "waiting"} == {""}

@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from app.io_thread import DOWNLOAD, IoThread
 from app.store import Store
 from engine.errors import WishError
-from engine.types import Failed
+from engine.events import Failed
 
 
 @pytest.fixture

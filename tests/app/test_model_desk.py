@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator
 from dataclasses import replace
 
@@ -10,10 +11,11 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app import model_desk, settings
+from engine.events import Loaded, LoadProgress
 from engine.fit.plan import plan
-from engine.types import Hardware, KernelPair, KernelTimes, Loaded, LoadPlan, LoadProgress
-from tests.app.program import Desk
-from tests.fakes import HARDWARE, FakeEngine
+from engine.types import Hardware, KernelPair, KernelTimes, LoadPlan, ModelSpec
+from tests.app.program import MODEL, Desk
+from tests.fakes import HARDWARE, FakeEngine, make_spec
 from ui.values import ModelState
 
 TIMES = KernelTimes(KernelPair("int4", "int4g32", 96, 64, 2), 9.0, 1.0)
@@ -54,7 +56,61 @@ def test_settings_from_the_dock_are_kept_where_the_engine_made_another_plan(desk
     assert desk.tuning is not None
     assert (desk.tuning.loaded_context, desk.tuning.apply) == (1024, "hidden")
     desk.stop()
-    assert settings.load()[0].context == 1024
+    assert settings.load()[0].models[MODEL]["context"] == 1024
+
+
+def test_a_disk_that_hangs_holds_up_no_other_choice_and_comes_too_late(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = threading.Event()
+
+    def read(path: str) -> ModelSpec:
+        if "dead" in path:
+            assert goes_on.wait(20)
+        return make_spec(path)
+
+    monkeypatch.setattr(model_desk, "read_spec", read)
+    desk.start("/dead/first.gguf")
+    desk.window.model_chosen.emit("/dead/second.gguf")
+    desk.window.model_chosen.emit("/models/good.gguf")
+    desk.wait(lambda: desk.chip.state == ModelState.READY)
+    assert [made.model.path for made in desk.fake.loads] == ["/models/good.gguf"]
+    goes_on.set()
+    desk.window.model_chosen.emit("/models/last.gguf")
+    desk.wait(lambda: len(desk.fake.loads) == 2 and desk.chip.state == ModelState.READY)
+    assert desk.fake.loads[-1].model.path == "/models/last.gguf"
+
+
+def test_the_chip_says_how_long_a_long_load_still_takes(desk: Desk) -> None:
+    desk.fake.hold_load.clear()
+    desk.fake.remaining_s = 8.4
+    desk.start()
+    desk.wait(lambda: desk.chip.seconds_left == 8)
+    assert (desk.chip.state, desk.chip.percent) == (ModelState.LOADING, 0)
+    desk.fake.remaining_s = None
+    desk.wait(lambda: desk.chip.seconds_left is None)
+    desk.fake.hold_load.set()
+    desk.wait(lambda: desk.chip.state == ModelState.READY)
+    assert (desk.chip.percent, desk.chip.seconds_left) == (None, None)
+
+
+def test_the_dock_says_what_was_measured_of_a_reload_and_estimates_else(desk: Desk) -> None:
+    desk.start_ready()
+    assert desk.tuning is not None
+    estimated = desk.tuning.reload_s
+    desk.fake.hold_load.clear()
+    desk.fake.remaining_s = 7.0
+    desk.window.context_chosen.emit(1024)
+    desk.window.apply_requested.emit()
+    desk.wait(lambda: desk.chip.seconds_left == 7)
+    desk.fake.load_pieces = 4
+    desk.program.controller.models.refresh()
+    assert desk.tuning is not None
+    assert (desk.tuning.apply, desk.tuning.reload_s) == ("reloading", 7.0)
+    desk.fake.hold_load.set()
+    desk.wait(lambda: desk.chip.state == ModelState.READY)
+    assert desk.tuning.reload_s != 7.0
+    assert estimated is not None
 
 
 def test_the_status_bar_names_the_kernels_of_the_loaded_model(desk: Desk) -> None:
@@ -74,3 +130,15 @@ def test_the_status_bar_says_what_is_lost_without_native_kernels(
     desk.start_ready()
     bar = desk.window.body.status
     assert bar.accessibleDescription() == "Weights are read by decodeck x avx2. They were not built."
+
+
+def test_what_only_a_gpu_could_hold_is_for_the_engine_to_refuse(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anybody has looked for GPUs a plan that does not fit the processor is no last word."""
+    desk.start_ready()
+    monkeypatch.setattr(model_desk, "depends_on_gpus", lambda _: True)
+    desk.window.context_chosen.emit(1 << 30)
+    desk.window.apply_requested.emit()
+    desk.wait(lambda: len(desk.fake.loads) == 2)
+    assert desk.fake.loads[1].verdict == "no"

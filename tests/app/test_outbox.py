@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import random
+from itertools import pairwise
+
+import pytest
+
 from app.outbox import INTERVAL_S, Outbox
-from engine.types import AnswerStats, Chunk, Finished, LoadProgress, MemoryReport, Prefilled, StepStats
+from engine.events import (
+    AnswerStats,
+    Chunk,
+    Finished,
+    LoadProgress,
+    MemoryReport,
+    Prefilled,
+    StepStats,
+    TokenLogprob,
+    TokenLogprobs,
+)
 
 END = Finished("a", "stop", "", AnswerStats(1, 0, 1, None, None, None, None))
 
 
 def step(count: int, request: str = "a") -> StepStats:
-    return StepStats(request, count, None, None, None, (float(count),))
+    logprob = TokenLogprobs(TokenLogprob(count, "x", -0.5), ())
+    return StepStats(request, count, None, None, None, (float(count),), (logprob,))
 
 
 def test_the_first_text_and_the_end_go_out_at_once() -> None:
@@ -35,6 +51,7 @@ def test_texts_of_one_answer_are_joined_across_step_figures() -> None:
     assert isinstance(stats, StepStats)
     assert stats.generated_tokens == 5
     assert stats.step_ms == (1.0, 2.0, 3.0, 4.0, 5.0)
+    assert [each.chosen.id for each in stats.logprobs] == [1, 2, 3, 4, 5]
 
 
 def test_answers_are_not_mixed_and_kinds_of_text_neither() -> None:
@@ -74,3 +91,32 @@ def test_a_steady_stream_makes_at_most_fifteen_signals_a_second() -> None:
             sent += 1
         now += 0.004
     assert 120 < sent <= 151
+
+
+@pytest.mark.parametrize("step_s", [0.002, 0.012, 0.045, 0.066, 0.1, 0.3])
+def test_no_burst_is_seen_that_is_longer_than_an_interval(step_s: float) -> None:
+    """Accepted drafts come several at once. What the window gets at once never spans more than an interval
+    and the step that ran out of it, nothing waits longer, and the end holds nothing back.
+    """
+    outbox, chance, now = Outbox(), random.Random(5), 0.0
+    came: list[tuple[float, str]] = []
+    sent: list[tuple[float, str]] = []
+    for number in range(400):
+        now += step_s * chance.choice((0.5, 1.0, 1.5))
+        burst = "x" * chance.randrange(1, 17)
+        came.append((now, burst))
+        end = [END] if number == 399 else []
+        outbox.add([*(Chunk("a", letter) for letter in burst), step(number), *end])
+        if outbox.is_due(now):
+            texts = [event.text for event in outbox.take(now) if isinstance(event, Chunk)]
+            sent.append((now, "".join(texts)))
+    assert "".join(text for _, text in sent) == "".join(text for _, text in came)
+    longest_step_s = 1.5 * step_s
+    for at, text in sent:
+        while text:
+            came_at, burst = came.pop(0)
+            assert at - came_at <= INTERVAL_S + longest_step_s
+            assert len(burst) <= len(text)  # a burst is never cut in two pictures
+            text = text[len(burst) :]
+    times = [at for at, _ in sent]
+    assert all(later - earlier >= INTERVAL_S for earlier, later in pairwise(times[:-1]))

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.starter
 DRIVER = """
 import sys
 from app import cli, main
-from engine.types import Chunk, Loaded, LoadProgress
+from engine.events import Chunk, Loaded, LoadProgress
 
 original, what = main.start, sys.argv[1]
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from app import readouts
+from engine.events import AnswerStats, MemoryReport
 from engine.fit.plan import plan
-from engine.types import AnswerStats, LoadSpec, MemoryReport
-from tests.fakes import HARDWARE, make_plan, make_spec
+from engine.types import LoadSpec, MemoryParts
+from tests.fakes import HARDWARE, make_spec
 from ui.values import ModelState
 
 NBSP = "\u00a0"
@@ -35,6 +36,20 @@ def test_the_parts_of_memory_add_up_to_all_of_it(free: int) -> None:
     assert min(view.weights, view.kv_used, view.kv_reserved, view.working, view.other, view.free) >= 0
 
 
+def test_what_lies_on_gpus_is_not_in_the_bar() -> None:
+    away = MemoryParts(weights=900, kv_reserved=400, working=50, overhead=9)
+    view = readouts.memory_view(replace(REPORT, on_gpus=away))
+    assert (view.weights, view.kv_used, view.kv_reserved) == (100, 40, 60)
+    assert view.weights + view.kv_used + view.working + view.other == 4_000
+
+
+@pytest.mark.parametrize("total", [10_000, None])
+def test_gaps_in_pages_are_no_part_of_their_own(total: int | None) -> None:
+    view = readouts.memory_view(replace(REPORT, ram_total_bytes=total, kv_waste_bytes=70))
+    assert view.kv_waste == 70
+    assert replace(view, kv_waste=0) == readouts.memory_view(replace(REPORT, ram_total_bytes=total))
+
+
 def test_unknown_memory_stays_unknown() -> None:
     view = readouts.memory_view(replace(REPORT, ram_total_bytes=None, ram_free_bytes=None))
     assert view.total is None
@@ -48,49 +63,17 @@ def test_a_stats_line_leaves_out_what_was_not_measured() -> None:  # B083
     assert readouts.stats_line(both) == f"128 tokens · 42.1{NBSP}tok/s · first token 0.21{NBSP}s"
 
 
+def test_accepted_drafts_are_named_and_only_where_there_were_drafts() -> None:
+    figures = AnswerStats(10, 0, 128, 0.214, 200.0, 42.13, None, drafted_tokens=200, accepted_tokens=142)
+    assert readouts.stats_line(figures).endswith(" · 71% of drafts accepted")
+    assert "drafts" not in readouts.stats_line(replace(figures, drafted_tokens=0, accepted_tokens=0))
+    assert readouts.stats_line(replace(figures, accepted_tokens=0)).endswith(" · 0% of drafts accepted")
+    assert readouts.drafts_accepted(replace(figures, drafted_tokens=0, accepted_tokens=0)) is None
+
+
 def test_a_prompt_of_a_few_tokens_has_no_prefill_speed_to_show() -> None:
     assert readouts.prompt_speed(AnswerStats(100, 95, 9, 0.1, 120.0, 50.0, None)) is None
     assert readouts.prompt_speed(AnswerStats(100, 20, 9, 0.1, 120.0, 50.0, None)) == 120.0
-
-
-def test_contexts_are_powers_of_two_and_the_trained_limit() -> None:
-    assert readouts.context_stops(make_spec(trained_context=2048)) == (512, 1024, 2048, 4096)
-    assert readouts.context_stops(make_spec(trained_context=3000)) == (512, 1024, 2048, 3000, 4096)
-    assert readouts.context_stops(make_spec(trained_context=100))[0] == 100
-
-
-def test_the_file_format_is_offered_only_where_it_is_smaller() -> None:
-    spec = make_spec()
-    assert readouts.format_keys(spec, False) == ("f32", "bf16", "file")
-    wide = replace(spec, tensors=tuple(replace(t, type="BF16") for t in spec.tensors))
-    assert readouts.format_keys(wide, False) == ("f32", "bf16")
-    eight = replace(spec, tensors=tuple(replace(t, type="Q8_0") for t in spec.tensors))
-    assert readouts.format_keys(eight, False) == ("f32", "bf16")  # torch's kernels have no home for it
-    assert readouts.format_keys(eight, True) == ("f32", "bf16", "file")
-
-
-def test_the_dock_shows_the_loaded_and_the_wished_settings() -> None:
-    loaded = make_plan()
-    wish = LoadSpec("/models/tiny.gguf", format="bf16", context=1024)
-    view = readouts.tuning_view(loaded, wish, HARDWARE, 0, "ready", None)
-    assert (view.loaded_format, view.chosen_format) == ("file", "bf16")
-    assert (view.loaded_context, view.chosen_context, view.trained_context) == (4096, 1024, 4096)
-    assert [choice.label for choice in view.formats] == ["32-bit", "16-bit", "4-bit"]
-    assert view.verdict is not None
-    assert view.verdict.title.startswith("Fits · ")
-    assert (view.tight_from, view.no_fit_from) == (None, None)
-
-
-def test_a_context_that_does_not_fit_is_marked_from_where_it_begins() -> None:
-    loaded = make_plan()
-    wish = LoadSpec("/models/tiny.gguf", format="file", context=512)
-    poor = replace(HARDWARE, ram_free_bytes=loaded.bytes.total)
-    view = readouts.tuning_view(loaded, wish, poor, 0, "hidden", None)
-    assert view.no_fit_from is None or view.no_fit_from > 512
-    none = readouts.tuning_view(loaded, wish, replace(HARDWARE, ram_free_bytes=0), 0, "hidden", None)
-    assert none.no_fit_from == 512
-    assert none.verdict is not None
-    assert none.verdict.kind == "no"
 
 
 def test_the_chip_and_the_dock_show_the_bits_of_the_kernels_that_are_taken() -> None:
@@ -100,8 +83,6 @@ def test_the_chip_and_the_dock_show_the_bits_of_the_kernels_that_are_taken() -> 
         for hardware, label in ((native, bits), (HARDWARE, "16-bit")):
             made = plan(spec, hardware, wish)
             assert readouts.chip_view(made, ModelState.READY).detail.startswith(label)
-        view = readouts.tuning_view(plan(spec, native, wish), wish, native, 0, "hidden", None)
-        assert [choice.label for choice in view.formats] == ["32-bit", "16-bit", bits]
 
 
 def test_the_status_bar_names_kernels_and_what_is_lost_without_ours() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.chat_rows import CHAT_COLUMNS, TURN_COLUMNS
+from app.chat_rows import CHAT_COLUMNS, FOLDER_COLUMNS, TURN_COLUMNS
 from app.conversation import Turn
 from app.salvage import Salvaged, salvage
 from app.sqlite_pages import has_known_header, table_rows
@@ -29,8 +29,10 @@ def filled(path: Path, num_chats: int = 6) -> Salvaged:
                 parent = f"{chat.id}-{index - 1}" if index else None
                 stats = {"decode_tps": index / 3}
                 content = "wörd" * (length // 4) + "x" * (length % 4)
+                thoughts = ("hm" * index, content[::-1]) if index % 2 else ("", None)
+                turn_id = f"{chat.id}-{index}"
                 store.add_message(
-                    Turn(f"{chat.id}-{index}", chat.id, parent, "user", content, "done", stats, index)
+                    Turn(turn_id, chat.id, parent, "user", content, "done", stats, index, *thoughts)
                 )
             store.save_draft(chat.id, "unsent " * number)
         return content_of(store)
@@ -186,6 +188,9 @@ def test_a_header_is_known_by_its_fixed_bytes(path: Path) -> None:
 
 def test_rows_are_told_apart_by_their_length_and_third_value() -> None:
     """What ``salvage`` relies on; a changed table must change it."""
-    assert len(CHAT_COLUMNS) + 1 == len(TURN_COLUMNS) == 8
+    # with deleted_s; 10 before a chat had options, and 8 before there were pins and folders
+    assert len(CHAT_COLUMNS) + 1 == 11
+    assert len(TURN_COLUMNS) + 1 == 11  # with the writer, 10 before that, and 8 in files of the first version
+    assert len(FOLDER_COLUMNS) == 4
     assert CHAT_COLUMNS[2] == "created_s"
     assert TURN_COLUMNS[2] == "parent_id"

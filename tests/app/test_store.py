@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from app import chat_file
-from app import store as store_module
+from app import chat_file, chat_opening
 from app.atomic_file import StorageError
+from app.chat_tables import VERSION
 from app.conversation import Conversation, Turn
 from app.salvage import Salvaged
 from app.store import UNDO_S, Store
@@ -273,14 +273,14 @@ def test_a_new_file_that_cannot_be_filled_is_closed_again(
     data[4096:8192] = bytes(4096)
     path.write_bytes(bytes(data))
     made: list[sqlite3.Connection] = []
-    fill = store_module._fill
+    fill = chat_opening._fill
 
     def fail(database: sqlite3.Connection, saved: Salvaged) -> None:
         made.append(database)
         fill(database, replace(saved, chats=(), turns=()))
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr(store_module, "_fill", fail)
+    monkeypatch.setattr(chat_opening, "_fill", fail)
     with opened(path) as store:
         assert "could not be replaced" in (store.notice or "")
         with pytest.raises(sqlite3.ProgrammingError, match="closed"):
@@ -317,7 +317,7 @@ def test_what_lies_outside_the_damage_is_read(path: Path) -> None:
 def test_a_newer_version_is_opened_for_reading_with_the_reason(path: Path) -> None:
     filled(path)
     with contextlib.closing(sqlite3.connect(path)) as database:
-        database.execute("PRAGMA user_version = 2")
+        database.execute(f"PRAGMA user_version = {VERSION + 1}")
     before = path.read_bytes()
     with opened(path) as store:
         assert len(store.list_chats()) == 3
@@ -338,7 +338,7 @@ def test_a_file_that_cannot_be_written_is_read(path: Path, monkeypatch: pytest.M
         database.execute("CREATE TABLE x(y)")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "prepare", refuse)
+        patch.setattr(chat_opening, "prepare", refuse)
         with opened(path) as store:
             assert len(store.list_chats()) == 3
             assert store.read_only_reason is not None
@@ -478,7 +478,7 @@ def test_damaged_chats_that_cannot_be_replaced_are_shown_all_the_same(
     def refuse(path: Path) -> Path:
         raise PermissionError(13, "held by another window", str(path))
 
-    monkeypatch.setattr(store_module, "set_aside", refuse)
+    monkeypatch.setattr(chat_opening, "set_aside", refuse)
     with opened(path) as store:
         assert "could not be replaced" in (store.notice or "")
         assert "only until the program ends" in (store.notice or "")
@@ -526,7 +526,7 @@ def test_where_the_log_cannot_be_made_the_chats_are_read_without_it(
             return link(place, is_uri)
         return link(str(path.parent / "absent" / "chats.db"))
 
-    monkeypatch.setattr(store_module, "link", link_without_log)
+    monkeypatch.setattr(chat_opening, "link", link_without_log)
     with opened(path) as store:
         assert (
             store.read_only_reason == "The folder of the chats is read-only. Chats can be read, not changed."
@@ -540,7 +540,7 @@ def test_damaged_chats_on_a_read_only_disk_are_shown_all_the_same(
     """The disk's refusal may come first and hide the damage."""
     filled(path)
     path.write_bytes(path.read_bytes().replace(b"CREATE TABLE messages", b"CREATE TABLX messages", 1))
-    monkeypatch.setattr(store_module, "shows_damage", lambda error, path: False)
+    monkeypatch.setattr(chat_opening, "shows_damage", lambda error, path: False)
     with opened(path) as store:
         assert "only until the program ends" in (store.notice or "")
         assert len(store.list_chats()) == 3

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -86,25 +84,6 @@ def test_a_proxy_setting_that_is_no_address_is_said(target: Path, monkeypatch: p
     monkeypatch.setenv("HTTPS_PROXY", "gopher://old")
     with pytest.raises(DownloadError, match="proxy that is set for this computer cannot be used"):
         fetch("https://models.invalid/f", target, progress=Reports(), cancel=threading.Event())
-
-
-@pytest.fixture(scope="session")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A self-signed certificate for 127.0.0.1 with its key."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("no openssl here to make a certificate with")
-    path = tmp_path_factory.mktemp("certificate") / "own.pem"
-    command = (
-        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
-    )
-    subprocess.run(
-        [openssl, *command.split(), "-keyout", str(path), "-out", str(path.with_suffix(".crt"))],
-        check=True,
-        capture_output=True,
-    )
-    path.write_bytes(path.read_bytes() + path.with_suffix(".crt").read_bytes())
-    return path
 
 
 def test_an_unknown_certificate_is_refused_and_named(certificate: Path, target: Path) -> None:

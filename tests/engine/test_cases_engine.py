@@ -15,11 +15,12 @@ from safetensors.torch import load_file, save_file
 
 from engine.decode.sampler import Sampler
 from engine.engine import Engine
+from engine.events import Chunk, Event, Finished, StepStats
 from engine.fit.bytes import weight_bytes
 from engine.fit.plan import plan
 from engine.hardware.probe import probe
 from engine.models.spec import read_spec, scan_folder
-from engine.types import Chunk, Event, Finished, GenerateRequest, LoadSpec, Message, SamplingParams, StepStats
+from engine.types import GenerateRequest, LoadSpec, Message, SamplingParams
 from tests.engine.tiny import VOCAB, oracle_logits, tiny_folder
 
 GREEDY = SamplingParams(temperature=0.0)
@@ -48,10 +49,12 @@ def script(engine: Engine, monkeypatch: pytest.MonkeyPatch, text: bytes) -> None
     tokenizer = engine._model.text.tokenizer
     by_byte = {tokenizer.token_bytes(token): token for token in range(256)}
     tokens: Iterator[int] = iter([*(by_byte[bytes([byte])] for byte in text), *tokenizer.eos_ids])
-    monkeypatch.setattr(Sampler, "choose", lambda *_: next(tokens))
+    monkeypatch.setattr(Sampler, "draw", lambda *_: torch.tensor(next(tokens)))
 
 
 def request(text: str = "hi", tokens: int | None = 100, **options: Any) -> GenerateRequest:
+    """Without drafts: what is scripted comes one token a step."""
+    options = {"speculate": "off"} | options
     return GenerateRequest("r", (Message("user", text),), max_tokens=tokens, **options)
 
 
@@ -161,7 +164,7 @@ def test_rows_the_tokenizer_does_not_know_do_no_harm(
 ) -> None:  # B034 d
     engine = loaded(tiny_folder(tmp_path / "m", vocab_size=VOCAB + 29))
     tokens = iter([70, VOCAB + 5, 71, VOCAB - 1])
-    monkeypatch.setattr(Sampler, "choose", lambda *_: next(tokens))
+    monkeypatch.setattr(Sampler, "draw", lambda *_: torch.tensor(next(tokens)))
     chunks, end = run(engine, request())
     assert engine._model is not None
     assert end.text == "".join(chunks) == engine._model.text.tokenizer.decode([70, 71])

@@ -11,25 +11,12 @@ import torch
 
 from engine.engine import Engine
 from engine.errors import EngineBusyError, EngineError, MemoryLimitError, TokenizerError, WishError
+from engine.events import Chunk, Event, Failed, Finished, Loaded, LoadProgress, Prefilled, StepStats
 from engine.fit.kernels import kernel_name
 from engine.fit.plan import plan
 from engine.hardware.probe import probe
 from engine.models.spec import read_spec
-from engine.types import (
-    Chunk,
-    Event,
-    Failed,
-    Finished,
-    GenerateRequest,
-    Loaded,
-    LoadPlan,
-    LoadProgress,
-    LoadSpec,
-    Message,
-    Prefilled,
-    SamplingParams,
-    StepStats,
-)
+from engine.types import GenerateRequest, LoadPlan, LoadSpec, Message, SamplingParams
 from tests.engine.tiny import TEMPLATE, finished, tiny_folder
 
 GREEDY = SamplingParams(temperature=0.0)
@@ -362,7 +349,7 @@ def test_a_model_without_a_template_says_so(tmp_path: Path) -> None:  # B013
     load(engine, make_plan(tiny_folder(tmp_path / "m", template=None)))
     engine.submit(ask("hello"))
     failed = next(e for e in drain(engine) if isinstance(e, Failed))
-    assert failed.kind == "template"
+    assert failed.kind == "no-template"
     assert "no chat template" in failed.message
 
 

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from engine.engine import Engine
+from engine.events import Event, Finished
 from engine.fit.plan import plan
 from engine.hardware.probe import probe
 from engine.models.spec import read_spec
-from engine.types import Event, Finished, GenerateRequest, LoadSpec, Message, SamplingParams
+from engine.types import GenerateRequest, LoadSpec, Message, SamplingParams
 from tests.engine.tiny import finished
 
 pytestmark = pytest.mark.starter

@@ -11,7 +11,7 @@ import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
-from engine.types import Event, Finished
+from engine.events import Event, Finished
 
 CONTROL = ("<s>", "<|im_start|>", "<|im_end|>")
 TEMPLATE = (

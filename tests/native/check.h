@@ -24,9 +24,6 @@ struct Registration {
     }
 };
 
-// Whether attention over such a cache rounds queries and softmax weights to bfloat16, as the cache itself is.
-bool rounds_attention(const dk::Kernels &kernels, int32_t kv_format);
-
 // Told with every failure for as long as it lives.
 class Situation {
   public:

@@ -2,11 +2,12 @@
 // the top of the checkout, for the tests whose names contain PART:
 //   g++ -std=c++17 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-math-errno
 //       -ffp-contract=off -pthread -Iengine/native {tests,engine}/native/*.cpp -o /tmp/kernels
-//   /tmp/kernels [PART]
+//   /tmp/kernels [PART [SHARE SHARES]]
 #include <chrono>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "check.h"
@@ -30,10 +31,6 @@ std::string written(const char *format, va_list arguments) {
 std::vector<Case> &cases() {
     static std::vector<Case> all;
     return all;
-}
-
-bool rounds_attention(const dk::Kernels &kernels, int32_t kv_format) {
-    return kv_format == DK_BF16 && !std::strcmp(kernels.name, "avx512bf16");
 }
 
 Situation::Situation(const char *format, ...) {
@@ -101,19 +98,23 @@ bool run(const Case &test, const char *instruction_set) {
 }  // namespace
 }  // namespace test
 
+// Of the tests with PART in their names it runs every SHARES-th, from the SHARE-th on.
 int main(int count, char **arguments) {
     const char *part = count > 1 ? arguments[1] : "";
-    int ran = 0, failed = 0;
+    const int share = count > 3 ? std::atoi(arguments[2]) : 0, shares = count > 3 ? std::atoi(arguments[3]) : 1;
+    int found = 0, ran = 0, failed = 0;
+    const auto run_share = [&](const test::Case &test, const char *instruction_set) {
+        if (found++ % shares != share) return;
+        ++ran, failed += !test::run(test, instruction_set);
+    };
     for (const test::Case &test : test::cases()) {
         if (!std::strstr(test.name, part)) continue;
         if (test.run) {
-            ++ran, failed += !test::run(test, nullptr);
+            run_share(test, nullptr);
             continue;
         }
-        for (int32_t i = 0; const char *name = dk_instruction_set(i); ++i) {
-            ++ran, failed += !test::run(test, name);
-        }
+        for (int32_t i = 0; const char *name = dk_instruction_set(i); ++i) run_share(test, name);
     }
     std::printf("%d of %d failed\n", failed, ran);
-    return failed || !ran;
+    return failed || !found;
 }

@@ -11,6 +11,31 @@ namespace {
 
 constexpr int64_t kWidths[] = {32, 64, 96, 576, 1536};
 
+// The gate of a feed-forward part: its ends, then ordinary values. Below `end` it is as good as closed.
+void check_gate(void (*gate)(const float *, const float *, int64_t, float *), double (*formula)(double), double end,
+                Random &random) {
+    for (int64_t count : {16, 32, 96, 1536}) {
+        const Floats in(count), up(count), out(count);
+        std::vector<double> wanted, tolerance;
+        for (int64_t i = 0; i < count; ++i) {
+            constexpr float kEnds[] = {0.0f,    -0.0f,  1e-40f, -88.0f, 88.0f, -200.0f,
+                                       200.0f, -87.3f, 1e30f,  -1e30f, 5.0f,  -6.5f};
+            in[i] = i < 12 ? kEnds[i] : static_cast<float>(random.normal() * 4);
+            up[i] = static_cast<float>(random.normal());
+            const double x = in[i], open = x == 0 ? 0.5 : formula(x) / x;  // 1 / (1 + e^y)
+            wanted.push_back(x * open * up[i]);
+            if (x < end) {  // e^y ends at the largest float
+                tolerance.push_back(std::fabs(x * up[i]) * 1e-37);
+            } else {  // an error of y is one of e^y, times y
+                const double roundings = 8 + 4 * std::fabs(std::log(open));
+                tolerance.push_back(std::fabs(wanted.back()) * roundings * kRounding + 4 * kSmallest);
+            }
+        }
+        gate(in.data(), up.data(), count, out.data());
+        CHECK_NEAR(out.data(), wanted, tolerance);
+    }
+}
+
 // Of `cols` additions in any order and a few operations around them, relative to the sum of magnitudes.
 double of_a_sum(int64_t cols) { return kRounding * (static_cast<double>(cols) / 8 + 16); }
 
@@ -18,7 +43,7 @@ double of_a_sum(int64_t cols) { return kRounding * (static_cast<double>(cols) / 
 
 KERNEL_TEST(norm_divides_by_the_root_of_the_mean_square) {
     Random random(1);
-    for (int64_t cols : kWidths) {
+    for (int64_t cols : {16, 32, 48, 64, 96, 576, 1536}) {
         const Floats x = mixed_rows(kRowKinds, cols, random), weight(cols), out(cols);
         for (float &w : weight) w = static_cast<float>(random.normal());
         for (int kind = 0; kind < kRowKinds; ++kind) {
@@ -33,8 +58,12 @@ KERNEL_TEST(norm_divides_by_the_root_of_the_mean_square) {
                 wanted.push_back(row[i] * scale * weight[i]);
                 tolerance.push_back(std::fabs(wanted.back()) * of_a_sum(cols) + 2 * kSmallest);
             }
-            k.rms_norm(row, weight.data(), kEps, cols, out.data());
+            k.normalize(row, k.inverse_rms(row, kEps, cols), weight.data(), cols, out.data());
             CHECK_NEAR(out.data(), wanted, tolerance);
+            Floats again(cols);
+            std::copy(row, row + cols, again.begin());
+            k.normalize(again.data(), k.inverse_rms(again.data(), kEps, cols), weight.data(), cols, again.data());
+            CHECK_SAME(again.data(), out.data(), cols);
         }
     }
 }
@@ -93,44 +122,59 @@ KERNEL_TEST(quantizing_some_columns_leaves_the_others_alone) {
 
 KERNEL_TEST(the_gate_is_silu_times_up) {
     Random random(4);
-    for (int64_t count : {16, 32, 96, 1536}) {
-        const Floats gate(count), up(count), out(count);
-        std::vector<double> wanted, tolerance;
-        for (int64_t i = 0; i < count; ++i) {
-            constexpr float kEnds[] = {0.0f,    -0.0f,  1e-40f, -88.0f, 88.0f,
-                                       -200.0f, 200.0f, -87.3f, 1e30f,  -1e30f};
-            gate[i] = i < 10 ? kEnds[i] : static_cast<float>(random.normal() * 4);
-            up[i] = static_cast<float>(random.normal());
-            const double g = gate[i];
-            wanted.push_back(g / (1 + std::exp(-g)) * up[i]);
-            // e^x ends at the largest float: far below zero 1 / (1 + e^-g) does not get smaller than 1e-38.
-            const double end = g < -80 ? std::fabs(g * up[i]) * 1e-38 : 4 * kSmallest;
-            tolerance.push_back(std::fabs(wanted.back()) * 8 * kRounding + end);
+    check_gate(k.gate[DK_SILU], [](double x) { return x / (1 + std::exp(-x)); }, -80, random);
+}
+
+KERNEL_TEST(the_gate_is_gelu_by_its_tanh_times_up) {
+    Random random(7);
+    const auto gelu = [](double x) {  // x/2 · (1 + tanh y) is x / (1 + e^−2y): exact far below zero too
+        return x / (1 + std::exp(-2 * std::sqrt(2 / std::acos(-1)) * (x + 0.044715 * x * x * x)));
+    };
+    check_gate(k.gate[DK_GELU_TANH], gelu, -10, random);
+}
+
+KERNEL_TEST(a_capped_number_is_the_caps_tanh_within_some_roundings_of_the_cap) {
+    Random random(8);
+    for (float cap : {0.5f, 5.0f, 30.0f, 50.0f}) {
+        Floats x(96);
+        std::vector<double> wanted;
+        for (int64_t i = 0; i < x.size(); ++i) {
+            constexpr float kEnds[] = {0.0f, -0.0f, 1e-30f, 1e5f, -1e5f, 3e38f, -3e38f, INFINITY, -INFINITY};
+            x[i] = i < 9 ? kEnds[i] : static_cast<float>(random.normal() * cap * random.uniform(0, 3));
+            wanted.push_back(cap * std::tanh(static_cast<double>(x[i]) / cap));
         }
-        k.silu_mul(gate.data(), up.data(), count, out.data());
-        CHECK_NEAR(out.data(), wanted, tolerance);
+        k.soft_cap(x.data(), x.size(), cap);
+        CHECK_NEAR(x.data(), wanted, std::vector<double>(wanted.size(), 6 * kRounding * cap));
+        x[20] = NAN;
+        k.soft_cap(x.data(), x.size(), cap);
+        CHECK(std::isnan(x[20]) && !std::isnan(x[19]), "%g", static_cast<double>(x[20]));
     }
 }
 
-KERNEL_TEST(rotation_turns_pairs_and_may_be_in_place) {
+KERNEL_TEST(rotation_turns_the_first_pairs_scales_all_and_may_be_in_place) {
     Random random(5);
     for (int64_t dim = 32; dim <= 256; dim += 32) {
-        const Floats x(dim), turns(dim), out(dim);
-        std::vector<double> wanted, tolerance;
-        for (int64_t i = 0; i < dim; i += 2) {
-            const double angle = random.uniform(-4, 4), scale = 0.125;
-            for (int64_t j : {i, i + 1}) x[j] = static_cast<float>(random.normal());
-            turns[i] = static_cast<float>(std::cos(angle));
-            turns[i + 1] = static_cast<float>(std::sin(angle));
-            const double a = x[i], b = x[i + 1], c = turns[i], s = turns[i + 1];
-            wanted.insert(wanted.end(), {(a * c - b * s) * scale, (a * s + b * c) * scale});
-            const double size = (std::fabs(a) + std::fabs(b)) * scale * 4 * kRounding;
-            tolerance.insert(tolerance.end(), {size, size});
+        for (int64_t rotary : {dim, dim / 2 + 2, int64_t{0}}) {
+            const Floats x(dim), turns(rotary), out(dim);
+            std::vector<double> wanted, tolerance;
+            for (int64_t i = 0; i < dim; i += 2) {
+                const double angle = random.uniform(-4, 4), scale = 0.125;
+                for (int64_t j : {i, i + 1}) x[j] = static_cast<float>(random.normal());
+                double c = 1, s = 0;
+                if (i < rotary) {
+                    c = turns[i] = static_cast<float>(1.2 * std::cos(angle));
+                    s = turns[i + 1] = static_cast<float>(1.2 * std::sin(angle));
+                }
+                const double a = x[i], b = x[i + 1];
+                wanted.insert(wanted.end(), {(a * c - b * s) * scale, (a * s + b * c) * scale});
+                const double size = (std::fabs(a) + std::fabs(b)) * scale * 5 * kRounding;
+                tolerance.insert(tolerance.end(), {size, size});
+            }
+            k.rotate(x.data(), turns.data(), rotary, dim, 0.125f, out.data());
+            CHECK_NEAR(out.data(), wanted, tolerance);
+            k.rotate(x.data(), turns.data(), rotary, dim, 0.125f, x.data());
+            CHECK_SAME(x.data(), out.data(), dim);
         }
-        k.rotate(x.data(), turns.data(), dim, 0.125f, out.data());
-        CHECK_NEAR(out.data(), wanted, tolerance);
-        k.rotate(x.data(), turns.data(), dim, 0.125f, x.data());
-        CHECK_SAME(x.data(), out.data(), dim);
     }
 }
 

@@ -1,7 +1,9 @@
 // Attention over a stretch of the cache, and the joining of stretches, against float64.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
+#include "cached.h"
 #include "check.h"
 #include "memory.h"
 #include "numbers.h"
@@ -24,7 +26,8 @@ struct Scene {
           first(num),
           end(num),
           keys(cache(random, size)),
-          values(cache(random, 1)) {
+          values(cache(random, 1)),
+          tokens(2 * dk::kKeyChunk / dk::kKeyBlock) {
         for (float &q : queries) q = static_cast<float>(random.normal() * size / std::sqrt(dim));
     }
 
@@ -55,6 +58,8 @@ struct Scene {
     Floats queries;
     Exact<int32_t> first, end;
     Bytes keys, values;
+    Exact<int32_t> tokens;
+    float cap = 0;
 };
 
 // [num][dim + 2] of the kernel, from positions [begin, stop).
@@ -63,14 +68,30 @@ Floats attend(const dk::Kernels &k, const Scene &s, int32_t begin, int32_t stop)
     const Exact<float *> places(s.num);
     for (int32_t n = 0; n < s.num; ++n) places[n] = out.data() + n * (s.dim + 2);
     const Floats weights(s.num * dk::kKeyChunk, kLine), converted(16 * s.dim, kLine);
-    const dk::Stretch stretch{s.queries.data(), s.first.data(),  s.end.data(),   s.num,           s.dim,
-                              s.keys.data(),    s.values.data(), s.kv_format,    begin,           stop,
-                              s.stop,           places.data(),   weights.data(), converted.data()};
+    for (int32_t i = 0; i < s.tokens.size(); ++i) s.tokens[i] = begin + i * dk::kKeyBlock;
+    const int64_t bytes = cached_bytes(s.kv_format, s.dim, true);
+    const dk::Stretch stretch{s.queries.data(),
+                              s.first.data(),
+                              s.end.data(),
+                              s.num,
+                              s.dim,
+                              {s.keys.data(), s.kv_format, bytes},
+                              {s.values.data(), s.kv_format, bytes},
+                              s.tokens.data(),
+                              begin,
+                              stop,
+                              s.stop,
+                              s.cap,
+                              places.data(),
+                              weights.data(),
+                              converted.data(),
+                              {},
+                              {}};
     k.attend(stretch);
     return out;
 }
 
-// What query n finds in the positions [begin, stop) that it may see; kernels may round it to bfloat16 first.
+// What query n finds in the positions [begin, stop) that it may see.
 struct Found {
     std::vector<double> values;  // Σ p v / Σ p
     double largest = -INFINITY, sum = 0;
@@ -78,21 +99,24 @@ struct Found {
     double error = 0;  // of a score in float32
 };
 
-Found find(const Scene &s, int32_t n, int32_t begin, int32_t stop, bool is_rounded) {
+Found find(const Scene &s, int32_t n, int32_t begin, int32_t stop) {
     Found found{std::vector<double>(static_cast<size_t>(s.dim))};
     const int32_t low = std::max(begin, s.first[n]), high = std::min(stop, s.end[n]);
     std::vector<double> scores;
     for (int32_t at = low; at < high; ++at) {
         double score = 0, size = 0;
         for (int32_t i = 0; i < s.dim; ++i) {
-            const float query = s.queries[n * s.dim + i];
-            const double product = (is_rounded ? from_bf16(to_bf16(query)) : query) * s.at(s.keys, at, i);
+            const double product = s.queries[n * s.dim + i] * s.at(s.keys, at, i);
             score += product, size += std::fabs(product);
             found.size = std::max(found.size, std::fabs(s.at(s.values, at, i)));
         }
+        found.error = std::max(found.error, size * kRounding * (s.dim + 4));
+        if (s.cap != 0) {
+            score = s.cap * std::tanh(score / s.cap);
+            found.error = std::max(found.error, s.cap * kRounding * 8);
+        }
         scores.push_back(score);
         found.largest = std::max(found.largest, score);
-        found.error = std::max(found.error, size * kRounding * (s.dim + 4));
     }
     for (int32_t at = low; at < high; ++at) {
         const double p = std::exp(scores[static_cast<size_t>(at - low)] - found.largest);
@@ -103,10 +127,9 @@ Found find(const Scene &s, int32_t n, int32_t begin, int32_t stop, bool is_round
     return found;
 }
 
-// An error e of the scores changes every weight by a factor of 1 ± e, above and below the division. Weights
-// that are rounded to bfloat16 change by 2^-9 more.
-double tolerance(const Found &found, bool is_rounded) {
-    return found.size * (4 * found.error + 64 * kRounding + (is_rounded ? 0x1p-9 : 0));
+// An error e of the scores changes every weight by a factor of 1 ± e, above and below the division.
+double tolerance(const Found &found) {
+    return found.size * (4 * found.error + 64 * kRounding);
 }
 
 // Joins the stretches between `cuts` and compares every query with all its positions at once.
@@ -124,14 +147,12 @@ void check_joined(const dk::Kernels &k, const Scene &s, const std::vector<int32_
         }
         // The last one has nothing behind it.
         k.join(parts.data(), num, part + 3, s.dim, out.data());
-        const bool is_rounded = rounds_attention(k, s.kv_format);
-        const Found found = find(s, n, cuts.front(), cuts.back(), is_rounded);
+        const Found found = find(s, n, cuts.front(), cuts.back());
         if (found.sum == 0) {
             CHECK_NEAR(out.data(), std::vector<double>(static_cast<size_t>(s.dim)),
                        std::vector<double>(static_cast<size_t>(s.dim)));
         } else {
-            CHECK_NEAR(out.data(), found.values,
-                       std::vector<double>(found.values.size(), tolerance(found, is_rounded)));
+            CHECK_NEAR(out.data(), found.values, std::vector<double>(found.values.size(), tolerance(found)));
         }
     }
 }
@@ -140,7 +161,7 @@ void check_joined(const dk::Kernels &k, const Scene &s, const std::vector<int32_
 
 KERNEL_TEST(attention_is_the_softmax_of_what_a_query_may_see) {
     Random random(20);
-    for (int32_t dim = 32; dim <= 256; dim += 32) {
+    for (int32_t dim = 16; dim <= 256; dim += 16) {
         for (int32_t num : {1, 2, 3, 8, 40}) {
             for (int32_t kv_format : {DK_F32, DK_BF16}) {
                 const int32_t begin = static_cast<int32_t>(random.integer(0, 2)) * dk::kKeyChunk;
@@ -148,6 +169,26 @@ KERNEL_TEST(attention_is_the_softmax_of_what_a_query_may_see) {
                 Scene scene(num, dim, begin, stop, kv_format, 1, random);
                 for (int32_t n = 0; n < num; ++n) scene.show(n, 0, std::max(1, stop - num + n + 1));
                 check_joined(k, scene, {begin, stop});
+            }
+        }
+    }
+}
+
+// Whatever groups the kernels form of queries.
+KERNEL_TEST(a_query_finds_the_bits_beside_others_that_it_finds_alone) {
+    for (int32_t dim : {16, 48, 64, 96}) {
+        for (int32_t kv_format : {DK_F32, DK_BF16}) {
+            Random random(28), again(28);
+            Scene all(30, dim, 0, 77, kv_format, 1, random), one(30, dim, 0, 77, kv_format, 1, again);
+            for (int32_t n = 0; n < all.num; ++n) all.show(n, n % 5, 77 - n);
+            one.num = 1;
+            for (all.num = 1; all.num <= 30; ++all.num) {
+                const int32_t last = all.num - 1, part = dim + 2;
+                one.show(0, all.first[last], all.end[last]);
+                std::copy_n(all.queries.data() + last * dim, dim, one.queries.data());
+                const Floats together = attend(k, all, 0, 77), alone = attend(k, one, 0, 77);
+                CHECK(!std::memcmp(together.data() + last * part, alone.data(), static_cast<size_t>(part) * 4),
+                      "%d queries, dim %d", all.num, dim);
             }
         }
     }
@@ -193,6 +234,20 @@ KERNEL_TEST(stretches_join_to_the_whole_cache) {
     }
 }
 
+KERNEL_TEST(capped_scores_are_what_the_softmax_is_of) {
+    Random random(27);
+    for (int32_t kv_format : {DK_F32, DK_BF16}) {
+        for (float cap : {0.5f, 4.0f, 50.0f}) {
+            for (double size : {0.1, 3.0, 40.0}) {
+                Scene scene(3, 64, 0, 200, kv_format, size, random);
+                scene.cap = cap;
+                for (int32_t n = 0; n < 3; ++n) scene.show(n, 20 * n, 150 + n);
+                check_joined(k, scene, {0, 96, 200});
+            }
+        }
+    }
+}
+
 KERNEL_TEST(scores_of_a_thousand_neither_overflow_nor_lose_the_largest) {
     Random random(24);
     Scene scene(2, 128, 0, 200, DK_F32, 40, random);
@@ -211,14 +266,15 @@ KERNEL_TEST(a_query_has_the_same_bits_whatever_is_behind_what_it_sees) {
 
 KERNEL_TEST(attention_to_something_that_is_no_number_is_no_number) {
     Random random(26);
-    for (int32_t broken = 0; broken < 3; ++broken) {
+    for (int32_t broken = 0; broken < 5; ++broken) {
         for (int32_t element : {0, 15, 16, 37, 63}) {
             const Situation situation("broken %d, element %d", broken, element);
             Scene scene(2, 64, 0, 40, DK_F32, 1, random);
+            if (broken > 2) scene.cap = 5;
             for (int32_t n = 0; n < 2; ++n) scene.show(n, 0, 40);
             const float nan = NAN;
-            if (broken == 0) scene.queries[64 + element] = nan;
-            if (broken == 1) std::memcpy(scene.keys.data() + 4 * (64 * 20 + element), &nan, 4);
+            if (broken % 3 == 0) scene.queries[64 + element] = nan;
+            if (broken % 3 == 1) std::memcpy(scene.keys.data() + 4 * (64 * 20 + element), &nan, 4);
             if (broken == 2) std::memcpy(scene.values.data() + 4 * (64 * 20 + element), &nan, 4);
             const Floats part = attend(k, scene, 0, 40), out(64);
             k.join(part.data() + 66, 1, 66, 64, out.data());  // of the second query

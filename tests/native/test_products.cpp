@@ -92,7 +92,7 @@ Floats linear(const Held &w, const Floats &x, int64_t n, int threads) {
     const dk_matrix matrix = w.matrix();
     Floats out(n * w.rows);
     const Bytes scratch(dk_linear_scratch(n, w.cols, threads), kLine);
-    dk_linear(&matrix, x.data(), out.data(), n, threads, scratch.data());
+    dk_linear(&matrix, 1, x.data(), out.data(), n, threads, scratch.data());
     return out;
 }
 
@@ -171,6 +171,31 @@ KERNEL_TEST(a_row_has_the_same_bits_whatever_rows_are_computed_with_it) {
             CHECK_SAME(linear(w, x, n, 1).data(), many.data(), n * w.rows);
         }
     });
+}
+
+KERNEL_TEST(matrices_of_one_input_have_the_bits_they_have_alone) {
+    const Threads threads;
+    Random random(16);
+    std::vector<Held> held;
+    for (int32_t format : {DK_INT4, DK_INT4, DK_INT6H, DK_F32, DK_INT8, DK_INT8}) {
+        held.push_back(hold(format, random.integer(1, 70), 256, Values::ordinary, random));
+    }
+    Exact<dk_matrix> matrices(static_cast<int64_t>(held.size()));
+    for (size_t i = 0; i < held.size(); ++i) matrices[static_cast<int64_t>(i)] = held[i].matrix();
+    const Floats x = mixed_rows(150, 256, random);
+    for (int64_t n : {1, 8, 9, 150}) {
+        int64_t rows = 0;
+        for (const Held &w : held) rows += w.rows;
+        const Floats out(n * rows);
+        const Bytes scratch(dk_linear_scratch(n, 256, 2), kLine);
+        dk_linear(matrices.data(), static_cast<int32_t>(held.size()), x.data(), out.data(), n, 2, scratch.data());
+        const float *at = out.data();
+        for (const Held &w : held) {
+            const Situation situation("%d rows of %s", static_cast<int>(n), format_name(w.format));
+            CHECK_SAME(at, linear(w, x, n, 1).data(), n * w.rows);
+            at += n * w.rows;
+        }
+    }
 }
 
 KERNEL_TEST(a_row_with_something_that_is_no_finite_number_gives_none) {

@@ -3,119 +3,12 @@
 #include <cmath>
 
 #include "check.h"
-#include "decoder.h"
+#include "sequence.h"
 #include "threads.h"
 
 using namespace test;
 
 namespace {
-
-// A text and its keys and values, [layers][kv_heads][capacity][head_dim] with room for the text alone.
-class Sequence {
-  public:
-    Sequence(const Decoder &decoder, int32_t tokens, Random &random)
-        : decoder_(decoder), keys_(cache_bytes(tokens), kLine), values_(cache_bytes(tokens), kLine) {
-        for (int32_t i = 0; i < tokens; ++i) {
-            ids_.push_back(static_cast<int32_t>(random.integer(0, decoder.shape().vocab - 1)));
-        }
-    }
-
-    const std::vector<int32_t> &ids() const { return ids_; }
-    int32_t left() const { return static_cast<int32_t>(ids_.size()) - length_; }
-
-    // The next `rows` tokens as a segment, which counts as done.
-    dk_segment next(int32_t rows, bool wants_all, std::vector<int32_t> &ids) {
-        const int64_t head = static_cast<int64_t>(ids_.size()) * position_bytes();
-        const dk_segment segment{keys_.data(),
-                                 values_.data(),
-                                 head * decoder_.shape().kv_heads,
-                                 head,
-                                 length_,
-                                 rows,
-                                 wants_all,
-                                 0};
-        ids.insert(ids.end(), ids_.begin() + length_, ids_.begin() + length_ + rows);
-        length_ += rows;
-        return segment;
-    }
-
-    // Whether the cache is still untouched behind the tokens that are done.
-    bool is_clean_behind() const {
-        const int64_t heads = static_cast<int64_t>(decoder_.shape().layers) * decoder_.shape().kv_heads;
-        const int64_t head = static_cast<int64_t>(ids_.size()) * position_bytes();
-        for (int64_t h = 0; h < heads; ++h) {
-            for (int64_t i = h * head + length_ * position_bytes(); i < (h + 1) * head; ++i) {
-                if (keys_[i] != 0xFF || values_[i] != 0xFF) return false;
-            }
-        }
-        return true;
-    }
-
-  private:
-    int64_t position_bytes() const {
-        return static_cast<int64_t>(decoder_.shape().head_dim) *
-               (decoder_.shape().kv_format == DK_F32 ? 4 : 2);
-    }
-    int64_t cache_bytes(int32_t tokens) const {
-        return position_bytes() * tokens * decoder_.shape().layers * decoder_.shape().kv_heads;
-    }
-
-    const Decoder &decoder_;
-    std::vector<int32_t> ids_;
-    Bytes keys_, values_;
-    int32_t length_ = 0;
-};
-
-Floats step(const Decoder &decoder, const std::vector<dk_segment> &list, const std::vector<int32_t> &ids,
-            int threads) {
-    const Exact<dk_segment> segments(static_cast<int64_t>(list.size()));
-    std::copy(list.begin(), list.end(), segments.begin());
-    const Exact<int32_t> exact_ids(static_cast<int64_t>(ids.size()));
-    std::copy(ids.begin(), ids.end(), exact_ids.begin());
-    int64_t wanted = 0;
-    for (const dk_segment &segment : list) wanted += segment.wants_all ? segment.rows : 1;
-    Floats logits(wanted * decoder.shape().vocab);
-    const auto num = static_cast<int32_t>(list.size());
-    const Bytes scratch(dk_step_scratch(&decoder.model(), segments.data(), num, threads), kLine);
-    dk_step(&decoder.model(), segments.data(), num, exact_ids.data(), logits.data(), threads, scratch.data());
-    return logits;
-}
-
-// All logits of the rest of a text, in pieces of at most `most` tokens.
-std::vector<float> run(const Decoder &decoder, Sequence &sequence, int32_t most, int threads,
-                       Random &random) {
-    std::vector<float> logits;
-    while (sequence.left()) {
-        const auto rows = static_cast<int32_t>(random.integer(1, std::min(most, sequence.left())));
-        std::vector<int32_t> ids;
-        const dk_segment segment = sequence.next(rows, true, ids);
-        const Floats piece = step(decoder, {segment}, ids, threads);
-        logits.insert(logits.end(), piece.begin(), piece.end());
-        CHECK(sequence.is_clean_behind(), "after %d tokens", segment.length + rows);
-    }
-    return logits;
-}
-
-// Where nothing is rounded to 8 or 16 bits on the way, only float32 sums differ. Else a value near the middle
-// between two steps may fall to either side, and what comes after follows it.
-double tolerance(const Shape &shape, bool rounds_attention) {
-    const bool is_exact = !is_quantized(shape.format) && shape.kv_format == DK_F32;
-    return is_exact ? 2e-5 : rounds_attention ? 0.25 : 0.1;
-}
-
-void check_forward(const dk::Kernels &k, const Decoder &decoder, const Sequence &sequence,
-                   const std::vector<float> &logits) {
-    const bool rounds_queries = rounds_attention(k, decoder.shape().kv_format);
-    double squares = 0;
-    std::vector<double> wanted;
-    for (const auto &row : decoder.forward(sequence.ids(), rounds_queries))
-        wanted.insert(wanted.end(), row.begin(), row.end());
-    for (double value : wanted) squares += value * value;
-    const double size = std::sqrt(squares / static_cast<double>(wanted.size()));
-    CHECK(logits.size() == wanted.size(), "%zu logits, not %zu", logits.size(), wanted.size());
-    CHECK_NEAR(logits.data(), wanted,
-               std::vector<double>(wanted.size(), size * tolerance(decoder.shape(), rounds_queries)));
-}
 
 // A small decoder, or one as wide as the format wants it.
 Shape shape_of(int32_t format, int32_t kv_format) {
@@ -124,27 +17,78 @@ Shape shape_of(int32_t format, int32_t kv_format) {
     return shape;
 }
 
-void check_shape(const dk::Kernels &k, const Shape &shape, int32_t tokens, int32_t most, uint64_t seed) {
-    const Situation situation("%s, cache %s, %d / %d heads of %d, window %d", format_name(shape.format),
-                              format_name(shape.kv_format), shape.heads, shape.kv_heads, shape.head_dim,
-                              shape.sliding_window);
-    Random random(seed);
-    const Decoder decoder(shape, random);
-    Sequence sequence(decoder, tokens, random);
-    check_forward(k, decoder, sequence, run(decoder, sequence, most, 2, random));
+// Every option that a decoder may have, each alone, and then together.
+std::vector<Shape> shapes_of_options(int32_t format) {
+    const Shape plain = shape_of(format, DK_F32);
+    std::vector<Shape> shapes(14, plain);
+    shapes[0].has_pre_norms = false, shapes[0].has_post_norms = true;
+    shapes[1].has_post_norms = true;
+    shapes[2].has_biases = true;
+    shapes[3].head_norms = HeadNorms::alone;
+    shapes[4].head_norms = HeadNorms::joint;
+    shapes[5].activation = DK_GELU_TANH;
+    shapes[6].attention_cap = 1.5f;
+    shapes[7].logit_cap = 2;
+    shapes[8].logit_divisor = 3;
+    shapes[9].embedding_scale = 5;
+    shapes[10].residual_scale = 0.3f;
+    shapes[11].rotary_dim = 24;
+    shapes[12].alternates = true, shapes[12].layers = 5, shapes[12].sliding_window = 7;
+    Shape &all = shapes[13];
+    all.has_post_norms = all.has_biases = all.alternates = true;
+    all.head_norms = HeadNorms::joint, all.activation = DK_GELU_TANH;
+    all.attention_cap = 2, all.logit_cap = 3, all.logit_divisor = 0.5f, all.embedding_scale = 2;
+    all.residual_scale = 0.5f, all.rotary_dim = 16, all.layers = 4, all.sliding_window = 5, all.planes = 2;
+    return shapes;
 }
 
 }  // namespace
 
+KERNEL_TEST(every_option_is_computed_as_it_is_written_down) {
+    const Threads threads;
+    for (int32_t format : {DK_F32, DK_INT4Z}) {
+        uint64_t seed = 100;
+        for (const Shape &shape : shapes_of_options(format)) check_shape(shape, 24, 8, ++seed);
+    }
+    for (int32_t dim : {16, 48}) {  // an odd number of 16s
+        Shape shape{DK_F32, DK_BF16, 2, 1, dim};
+        shape.head_norms = dim == 16 ? HeadNorms::alone : HeadNorms::joint;
+        shape.attention_cap = 1;
+        check_shape(shape, 24, 8, 130);
+    }
+}
+
+KERNEL_TEST(a_cache_in_pages_has_the_bits_of_one_in_a_row) {
+    const Threads threads;
+    for (int32_t kv_format : {DK_F32, DK_BF16}) {
+        for (int32_t window : {0, 265}) {
+            const Situation situation("cache %s, window %d", format_name(kv_format), window);
+            Random random(60);
+            Shape shape{DK_INT8, kv_format, 4, 2, 64, window};
+            shape.planes = 2, shape.alternates = true;
+            const Decoder decoder(shape, random);
+            const Random same = random;
+            std::vector<std::vector<float>> all;
+            for (int32_t page : {0, 16, 48}) {
+                Random again = same, pieces = same;
+                Sequence sequence(decoder, 290, again, page);
+                all.push_back(run(decoder, sequence, 70, 2, pieces));
+                const Situation pages("pages of %d", page);
+                CHECK_SAME(all.back().data(), all.front().data(), static_cast<int64_t>(all.front().size()));
+            }
+        }
+    }
+}
+
 KERNEL_TEST(a_text_in_pieces_gives_the_logits_of_the_whole_text) {
     const Threads threads;
     for (int32_t format : kFormats) {
-        for (int32_t kv_format : {DK_F32, DK_BF16}) check_shape(k, shape_of(format, kv_format), 24, 8, 50);
+        for (int32_t kv_format : {DK_F32, DK_BF16}) check_shape(shape_of(format, kv_format), 24, 8, 50);
     }
     for (int32_t groups = 1; groups <= 8; ++groups)
-        check_shape(k, {DK_F32, DK_F32, 2 * groups, 2}, 20, 5, 51);
-    for (int32_t dim = 32; dim <= 256; dim += 32) check_shape(k, {DK_F32, DK_BF16, 2, 1, dim}, 20, 5, 52);
-    for (int32_t window : {1, 2, 7, 16, 17}) check_shape(k, {DK_F32, DK_F32, 4, 2, 32, window}, 40, 9, 53);
+        check_shape({DK_F32, DK_F32, 2 * groups, 2}, 20, 5, 51);
+    for (int32_t dim = 32; dim <= 256; dim += 32) check_shape({DK_F32, DK_BF16, 2, 1, dim}, 20, 5, 52);
+    for (int32_t window : {1, 2, 7, 16, 17}) check_shape({DK_F32, DK_F32, 4, 2, 32, window}, 40, 9, 53);
 }
 
 KERNEL_TEST(a_text_longer_than_a_stretch_of_keys) {
@@ -152,16 +96,18 @@ KERNEL_TEST(a_text_longer_than_a_stretch_of_keys) {
     for (int32_t window : {0, 20, 200, 256, 300}) {
         Shape shape{DK_F32, DK_F32, 2, 1, 32, window};
         shape.layers = 1;
-        check_shape(k, shape, 330, 64, 54);
+        check_shape(shape, 330, 64, 54);
     }
 }
 
 KERNEL_TEST(a_token_has_the_same_logits_alone_or_in_a_piece_with_any_number_of_threads) {
     const Threads threads;
-    for (int32_t format : {DK_BF16, DK_INT4Z}) {
+    for (bool has_all : {false, true}) {
+        const int32_t format = has_all ? DK_INT4Z : DK_BF16;
         const Situation situation("%s", format_name(format));
         Random random(55);
-        const Decoder decoder({format, DK_BF16, 6, 2, 64, 262}, random);
+        const Shape plain{format, DK_BF16, 6, 2, 64, 262};
+        const Decoder decoder(has_all ? shapes_of_options(format).back() : plain, random);
         const Random same = random;
         std::vector<std::vector<float>> all;
         for (const auto &[most, num_threads] : {std::pair(1, 1), {9, 2}, {30, 5}, {300, 2}}) {

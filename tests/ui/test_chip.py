@@ -45,6 +45,24 @@ def test_the_name_says_model_and_state(chip: ModelChip) -> None:
     assert chip.accessibleName() == f"Model {NAME}, 4-bit · 8k, Ready. Press to change"
 
 
+@pytest.mark.parametrize(
+    ("state", "left_s", "words"),
+    [
+        (ModelState.LOADING, None, "Loading 43%"),
+        (ModelState.LOADING, 5.0, "Loading 43%"),
+        (ModelState.LOADING, 6.2, "Loading 43% · 6\u00a0s left"),
+        (ModelState.LOADING, 200.0, "Loading 43% · 3\u00a0min left"),
+        (ModelState.READY, 9.0, "Ready"),
+    ],
+)
+def test_what_is_left_of_a_load_is_said_above_five_seconds(
+    chip: ModelChip, state: ModelState, left_s: float | None, words: str
+) -> None:
+    chip.set_view(ChipView(state, "m", "4-bit · 8k", 43, left_s))
+    assert chip.state_words == words
+    assert words in chip.accessibleName()
+
+
 def test_a_percentage_never_goes_back(chip: ModelChip) -> None:
     chip.set_view(ChipView(ModelState.LOADING, NAME, "", 43))
     chip.set_view(ChipView(ModelState.LOADING, NAME, "", 41))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
 from PySide6.QtGui import QInputMethodEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from ui.attachment_text import attached, compose
 from ui.composer import BOX_MAX, BOX_MIN, Composer
 from ui.composer_parts import GUARD_S
 from ui.values import CounterView
@@ -54,6 +55,33 @@ def test_enter_sends_and_empties_the_field(composer: Composer, sent: list[str], 
     qtbot.keyClick(composer._edit, Qt.Key.Key_Return)
     assert sent == ["Hello"]
     assert composer.text() == ""
+
+
+def test_the_switch_for_thinking_is_shown_where_there_is_one(composer: Composer, qtbot: QtBot) -> None:
+    switch, chosen = composer._thinking, list[bool]()
+    composer.thinking_chosen.connect(chosen.append)
+    assert switch.isHidden()
+    for is_on in (True, False):
+        composer.set_thinking(is_on)
+        assert (switch.isVisible(), switch.isChecked()) == (True, is_on)
+    assert chosen == []  # only a person chooses
+    qtbot.mouseClick(switch, Qt.MouseButton.LeftButton)
+    assert (chosen, switch.isChecked()) == ([True], True)
+    assert (switch.accessibleName(), "thinks before" in switch.toolTip()) == ("Thinking", True)
+    qtbot.keyClick(switch, Qt.Key.Key_Return)
+    assert chosen == [True, False]
+    composer.set_thinking(None)
+    assert switch.isHidden()
+
+
+def test_the_switch_lies_clear_of_the_counter_and_takes_no_keyboard(composer: Composer, qtbot: QtBot) -> None:
+    composer.set_thinking(True)
+    composer.set_counter(CounterView(8191, 8192))
+    composer.resize(400, composer.sizeHint().height())
+    assert composer._thinking.geometry().right() < composer._counter.geometry().left()
+    composer._edit.setFocus()
+    qtbot.mouseClick(composer._thinking, Qt.MouseButton.LeftButton)
+    assert composer._edit.hasFocus()
 
 
 def test_shift_enter_begins_a_new_line(composer: Composer, sent: list[str], qtbot: QtBot) -> None:
@@ -234,7 +262,7 @@ def test_typing_is_told_with_all_of_the_text(composer: Composer, qtbot: QtBot) -
 
 def test_taking_the_text_empties_the_field(composer: Composer, sent: list[str]) -> None:
     composer.set_text("Hello")
-    assert composer.take_text() == "Hello"
+    assert composer.take_content() == "Hello"
     assert (composer.text(), sent) == ("", [])
 
 
@@ -266,3 +294,85 @@ def test_lines_are_as_wide_with_the_scroll_bar_as_without(composer: Composer) ->
     composer.set_text("line\n" * 30)
     assert composer._edit.verticalScrollBar().maximum() > 0
     assert composer._edit.viewport().width() == width
+
+
+NOTES, SALES = attached("notes.md", "# Notes"), attached("sales.csv", "a,b\n1,2\n")
+
+
+def test_what_is_attached_goes_with_the_message_and_comes_back_with_it(
+    composer: Composer, sent: list[str]
+) -> None:
+    composer.files.add(NOTES)
+    composer.files.add(SALES)
+    composer.files.add(SALES)  # the same one again
+    composer.set_text("Sum up")
+    composer.submit()
+    assert sent == [compose((NOTES, SALES), "Sum up")]
+    assert (composer.content(), composer.files.row.isVisible()) == ("", False)
+    composer.set_content(sent[0])
+    assert (composer.text(), composer.files.files) == ("Sum up", (NOTES, SALES))
+
+
+def test_a_file_alone_can_be_sent_but_not_while_it_is_being_read(composer: Composer, sent: list[str]) -> None:
+    composer.files.begin("k", "notes.md")
+    assert composer.files.row.chips[0].accessibleName() == "notes.md, reading…. Press to remove"
+    composer.set_text("Sum up")
+    assert not composer._button.isEnabled()
+    composer.submit()
+    assert sent == []
+    composer.set_text("")
+    composer.files.add(NOTES)
+    composer.files.end("k")
+    assert composer._button.isEnabled()
+    composer.submit()
+    assert sent == [compose((NOTES,), "")]
+
+
+@pytest.mark.parametrize(
+    "key", [Qt.Key.Key_Delete, Qt.Key.Key_Backspace, Qt.Key.Key_Return, Qt.Key.Key_Space]
+)
+def test_a_chip_is_removed_with_the_keys_and_the_field_has_them_again(
+    composer: Composer, qtbot: QtBot, key: Qt.Key
+) -> None:
+    composer.set_content(compose((NOTES, SALES), "x"))
+    composer.files.row.chips[0].setFocus(Qt.FocusReason.TabFocusReason)
+    qtbot.keyClick(composer.files.row.chips[0], key)
+    assert composer.files.files == (SALES,)
+    assert composer._edit.hasFocus()
+
+
+def test_only_the_cross_of_a_chip_removes_it_with_the_mouse(composer: Composer, qtbot: QtBot) -> None:
+    composer.files.add(NOTES)
+    chip = composer.files.row.chips[0]
+    qtbot.mouseClick(chip, Qt.MouseButton.LeftButton, pos=QPoint(20, 14))
+    assert composer.files.files == (NOTES,)
+    qtbot.mouseClick(chip, Qt.MouseButton.LeftButton, pos=QPoint(chip.width() - 10, 14))
+    assert composer.files.files == ()
+
+
+def test_chips_say_what_they_cost_and_lie_inside_the_field(composer: Composer) -> None:
+    files = [attached(f"a-file-with-a-long-name-{number}.json", str(number)) for number in range(10)]
+    composer.set_content(compose(files, "x"))
+    composer.files.set_costs({files[0]: 1204})
+    chips = composer.files.row.chips
+    assert "1,204" in chips[0].accessibleName()
+    assert all(chip.geometry().right() < composer.files.row.width() for chip in chips)
+    assert chips[-1].geometry().bottom() < composer._edit.geometry().top()
+    assert composer._edit.height() >= 22
+    assert composer._edit.geometry().bottom() <= composer._button.geometry().top()
+
+
+def test_the_counter_blames_a_file_that_is_too_long(composer: Composer) -> None:
+    composer.files.add(NOTES)
+    composer.set_counter(CounterView(518, 512))
+    assert composer._hints.error.startswith("6 tokens too long.")
+    assert not composer._button.isEnabled()
+
+
+def test_the_clip_asks_for_files_and_leaves_the_keyboard_to_the_field(
+    composer: Composer, qtbot: QtBot
+) -> None:
+    composer._edit.setFocus()
+    with qtbot.waitSignal(composer.attach_clicked):
+        qtbot.mouseClick(composer._clip, Qt.MouseButton.LeftButton)
+    assert composer._edit.hasFocus()

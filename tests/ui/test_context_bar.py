@@ -40,3 +40,25 @@ def test_more_than_full_stays_inside(qtbot: QtBot) -> None:
     bar = make(qtbot)
     bar.set_view(ContextView(9000, 8192))
     assert accent_share(bar) > 0.97
+
+
+def test_each_answer_has_its_part_and_the_rest_is_kept(qtbot: QtBot) -> None:
+    bar = make(qtbot)
+    bar.set_view(ContextView(9412, 24576, (4096, 3000)))
+    assert bar.words == "9,412 of 24,576 tokens · 2 chats"
+    assert bar.parts == (4096, 3000, 2316)
+    assert bar.sentence() == f"{bar.words}: 4,096, 3,000, and 2,316 kept of other chats"
+
+
+def test_answers_with_the_same_beginning_add_up_to_what_is_used(qtbot: QtBot) -> None:
+    bar = make(qtbot)
+    bar.set_view(ContextView(1000, 8192, (900, 900)))
+    assert bar.parts == (900, 100, 0)
+
+
+def test_one_chat_and_what_is_kept_take_their_shares_of_the_bar(qtbot: QtBot) -> None:
+    bar = make(qtbot)
+    bar.set_view(ContextView(4096, 8192))
+    alone = bar.grab().toImage()
+    bar.set_view(ContextView(4096, 8192, (2048,)))
+    assert bar.grab().toImage() != alone

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from ui import theme
-from ui.dial import Dial, figure_widths, nice_scale
+from ui.dial import Dial, figure_widths, nice_scale, tick_text
 from ui.values import SpeedView
 
 Tick = Callable[..., None]
@@ -121,6 +122,76 @@ def test_the_arc_is_accent_while_live_and_grey_afterwards(dial: Dial) -> None:
     dial.set_view(SpeedView(40.0, is_live=False))
     assert accent not in colors_of(dial)
     assert grey in colors_of(dial)
+
+
+PREDICTED = SpeedView(40.0, True, 0.2, predicted_tps=44.0, limit_tps=52.0)
+
+
+def test_the_scale_holds_what_is_predicted_and_the_limit(dial: Dial) -> None:
+    dial.set_view(SpeedView(predicted_tps=210.0, limit_tps=430.0))
+    assert dial.scale_end == 600
+    assert dial.digits == "–"
+    dial.set_view(SpeedView(predicted_tps=20.0, limit_tps=900.0))  # a limit far away is no use on a scale
+    assert dial.scale_end < 60
+
+
+def test_a_scale_that_was_chosen_by_a_prediction_holds_through_the_answer(dial: Dial) -> None:
+    dial.set_view(replace(PREDICTED, decode_tps=None, step_ms=(200.0,), is_new_answer=True))
+    assert dial.scale_end == 60
+    for speed, predicted, limit in ((3.0, 44.0, 52.0), (70.0, 60.0, 80.0), (500.0, 9.0, 12.0)):
+        dial.set_view(
+            SpeedView(speed, True, 0.2, predicted_tps=predicted, limit_tps=limit, step_ms=(9.0,) * 20)
+        )
+        assert dial.scale_end == 60
+
+
+def test_an_answer_that_is_slower_is_amber_and_its_last_value_grey(dial: Dial) -> None:
+    palette = theme.palette()
+    accent, amber, grey = palette.accent.name(), palette.warn_fill.name(), palette.mem_working.name()
+    dial.set_view(replace(PREDICTED, limit_tps=None, is_slower=True))
+    assert amber in colors_of(dial)
+    assert accent not in colors_of(dial)
+    dial.set_view(replace(PREDICTED, limit_tps=None, is_slower=True, is_live=False))
+    assert amber not in colors_of(dial)
+    assert grey in colors_of(dial)
+
+
+def test_the_marks_of_prediction_and_limit_are_drawn_where_they_are_known(dial: Dial) -> None:
+    none, marked = replace(PREDICTED, predicted_tps=None, limit_tps=None), PREDICTED
+    dial.set_view(replace(none, is_live=False))
+    plain = dial.grab().toImage()
+    dial.set_view(replace(marked, is_live=False))
+    assert dial.grab().toImage() != plain
+    assert theme.palette().warn_fill.name() in colors_of(dial)
+
+
+def test_all_marks_are_in_the_spoken_sentence(dial: Dial) -> None:
+    dial.set_view(replace(PREDICTED, reading_tps=(4.0, 8.0), is_slower=True))
+    assert dial.sentence() == (
+        "40.0 tokens per second now, slower than predicted, predicted 44, bandwidth limit 52; "
+        "people read about 4 to 8"
+    )
+    dial.set_view(SpeedView(predicted_tps=44.0))
+    assert dial.sentence() == "Speed not measured yet, predicted 44; people read about 4 to 7"
+
+
+@pytest.mark.parametrize("bad", [math.inf, math.nan, -1.0])
+def test_what_is_no_prediction_is_not_drawn(dial: Dial, bad: float) -> None:
+    dial.set_view(SpeedView(40.0, True, 0.2, predicted_tps=bad, limit_tps=bad))
+    assert "predicted" not in dial.sentence()
+    dial.grab()
+
+
+def test_thousands_on_the_scale_are_short(dial: Dial) -> None:
+    dial.set_view(SpeedView(1240.0, ttft_s=0.1))
+    assert dial.scale_end == 1600
+    assert [tick_text(value) for value in (0.0, 2.5, 400.0, 1200.0, 2000.0)] == [
+        "0",
+        "2.5",
+        "400",
+        "1.2k",
+        "2k",
+    ]
 
 
 def test_the_fixed_parts_follow_a_change_of_theme(dial: Dial, qapp: QApplication) -> None:

@@ -29,7 +29,7 @@ def count_pixels(line: LatencyLine, color: str) -> int:
 
 
 def test_it_starts_with_the_first_answer(line: LatencyLine) -> None:
-    assert line.sentence() == "Starts with the first answer"
+    assert line.sentence() == "Starts with the next answer"
     assert count_pixels(line, theme.palette().accent.name()) == 0
 
 
@@ -83,7 +83,7 @@ def test_what_is_no_time_is_a_gap(line: LatencyLine) -> None:
 
 def test_only_gaps_are_no_data(line: LatencyLine) -> None:
     line.add_steps([math.nan] * 3000)
-    assert line.sentence() == "Starts with the first answer"
+    assert line.sentence() == "Starts with the next answer"
     line.grab()
 
 

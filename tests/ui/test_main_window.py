@@ -285,7 +285,7 @@ def test_a_change_of_theme_recolours_what_is_already_shown(window: MainWindow, q
         colors = theme.palette()
         assert picture.pixelColor(120, 800) == colors.bg1  # sidebar
         assert picture.pixelColor(700, 4) == colors.bg0  # top bar
-        assert picture.pixelColor(1200, 820) == colors.bg1  # Tuning
+        assert picture.pixelColor(1086, 820) == colors.bg1  # Tuning
 
 
 def test_a_confirmed_link_opens_in_the_browser(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,16 @@ def test_lists_carry_level_and_marker() -> None:
     assert found == [("•", 1), ("•", 2), ("2.", 1), ("3.", 1)]
 
 
+def test_tasks_have_a_box_in_place_of_the_bullet() -> None:
+    found = blocks("- [ ] open\n- [x] **done**\n- [y] no\n1. [x] numbered")
+    assert [(block.marker, words([block])) for block in found if isinstance(block, Prose)] == [
+        ("☐", "open"),
+        ("☑", "done"),
+        ("•", "[y] no"),
+        ("1.", "[x] numbered"),
+    ]
+
+
 def test_quotes_carry_their_depth() -> None:
     assert [(b.quote, words([b])) for b in blocks("> a\n>> b") if isinstance(b, Prose)] == [
         (1, "a"),

@@ -86,3 +86,18 @@ def test_the_same_view_again_repaints_nothing(
 def test_the_name_says_which_memory(bar: MemoryBar) -> None:
     bar.set_view(replace(LOADED, label="VRAM"))
     assert bar.accessibleName() == "Memory, VRAM"
+
+
+def test_gaps_in_pages_are_told_where_there_are_any(bar: MemoryBar) -> None:
+    assert "gaps" not in bar.toolTip()
+    bar.set_view(replace(LOADED, kv_waste=1_200_000))
+    assert "1.2\u00a0MB of it are gaps in its pages" in bar.toolTip()
+    bar.set_view(replace(LOADED, kv_used=0))
+    assert "gaps" not in bar.toolTip()
+
+
+def test_a_cache_of_a_few_megabytes_is_no_zero_and_is_seen_to_grow(bar: MemoryBar) -> None:
+    bar.set_view(replace(LOADED, kv_used=1_200_000))
+    assert "KV used 1.2\u00a0MB," in bar.sentence()
+    bar.set_view(replace(LOADED, kv_used=1_400_000))
+    assert "KV used 1.4\u00a0MB," in bar.sentence()

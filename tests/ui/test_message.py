@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from ui.blocks import BubbleItem, Item, ProseItem
+from ui.blocks import Item, ProseItem
+from ui.bubble import BubbleItem
 from ui.code_block import CodeItem
 from ui.marks import MarkerItem, StatsItem, WaitingItem
 from ui.message import MessageItems

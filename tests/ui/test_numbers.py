@@ -65,5 +65,31 @@ def test_counters_have_separators() -> None:
 def test_parts_add_up_to_the_sum_as_written(parts: list[int]) -> None:
     texts, total = numbers.gigabyte_parts(parts)
     if sum(parts) < 9_990_000_000:
-        assert sum(round(float(text) * 100) for text in texts) == round(float(total) * 100)
+        gigabytes = [0.0 if text.endswith("MB") else float(text) for text in texts]
+    assert sum(round(value * 100) for value in gigabytes) == round(float(total) * 100)
     assert abs(float(total) - sum(parts) / 1e9) < 0.06
+
+
+def test_what_would_be_a_zero_is_written_in_megabytes() -> None:
+    texts, total = numbers.gigabyte_parts((4_100_000, 98_000_000, 0, 7_200_000_000, 20_000))
+    assert texts == ("4.1\u00a0MB", "0.10", "0.00", "7.20", "0.00")
+    assert total == "7.30"
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "text"), [(9_940_000, "9.9\u00a0MB"), (10_000_000, "0.01\u00a0GB"), (0, "0.0\u00a0MB")]
+)
+def test_a_size_has_its_unit(num_bytes: int, text: str) -> None:
+    assert numbers.size(num_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(8.64, "8.6"), (9.96, "10"), (41.4, "41"), (None, "–"), (-1.0, "–")]
+)
+def test_a_prediction_is_whole_from_10_up(value: float | None, text: str) -> None:
+    assert numbers.predicted_tps(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(8.94, "8.9"), (33.4, "33"), (None, "–")])
+def test_a_bandwidth_is_whole_from_10_up(value: float | None, text: str) -> None:
+    assert numbers.gbps(value) == text

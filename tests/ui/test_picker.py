@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from ui.picker import ModelPicker
+from ui.card import Card
+from ui.controls import Button
+from ui.picker import DraftPicker, ModelPicker
 from ui.values import ModelRow
 
 ROWS = (
@@ -71,3 +74,49 @@ def test_without_models_it_says_what_to_do(picker: ModelPicker) -> None:
     picker.set_models(())
     assert picker.list.isHidden()
     assert picker.note_text.startswith("No models here yet")
+
+
+@pytest.fixture
+def drafts(qtbot: QtBot) -> DraftPicker:
+    host = QWidget()
+    qtbot.addWidget(host)
+    host.resize(900, 700)
+    host.show()
+    picker = DraftPicker(host)
+    picker.keep_host = host  # type: ignore[attr-defined]
+    picker.open_under(QRect(560, 600, 240, 28))
+    picker.set_models(ROWS)
+    return picker
+
+
+def test_where_there_is_no_room_below_it_opens_above(drafts: DraftPicker) -> None:
+    box = drafts.panel.geometry()
+    assert box.top() >= 0
+    assert box.bottom() - Card.SHADOW < 600
+    assert box.right() - Card.SHADOW < 900
+
+
+def test_a_list_of_draft_models_offers_no_files(drafts: DraftPicker, qtbot: QtBot) -> None:
+    buttons = drafts.findChildren(Button)
+    assert buttons and not any(button.isVisible() for button in buttons)
+    drafts.set_models(())
+    assert "same family" in drafts.note_text
+    with qtbot.waitSignal(drafts.closed):
+        qtbot.keyClick(drafts, Qt.Key.Key_Escape)
+
+
+def test_esc_closes_it_before_it_does_anything_else(drafts: DraftPicker, qtbot: QtBot) -> None:
+    told: list[bool] = []
+    shortcut = QShortcut(QKeySequence("Esc"), drafts.window())
+    shortcut.activated.connect(lambda: told.append(True))
+    drafts.window().activateWindow()
+    drafts.list.setFocus()
+    qtbot.waitUntil(drafts.list.hasFocus)
+    qtbot.keyClick(drafts.list, Qt.Key.Key_Escape)
+    assert not drafts.isVisible()
+    assert told == []
+
+
+def test_a_window_that_changes_its_size_closes_it(drafts: DraftPicker) -> None:
+    drafts.window().resize(800, 600)
+    assert not drafts.isVisible()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
@@ -88,9 +90,9 @@ def test_a_choice_that_is_not_listed_leaves_all_off_but_reachable(control: Segme
 def test_names_say_size_fit_and_use(control: Segmented) -> None:
     names = [segment.accessibleName() for segment in control.segments]
     assert names == [
-        "4-bit, 0.11 GB, fits, in use",
-        "16-bit, 0.27 GB, fits tightly",
-        "32-bit, 0.54 GB, does not fit",
+        "Precision, 4-bit, 0.11 GB, fits, in use",
+        "Precision, 16-bit, 0.27 GB, fits tightly",
+        "Precision, 32-bit, 0.54 GB, does not fit",
     ]
 
 
@@ -102,6 +104,87 @@ def test_an_option_that_does_not_fit_is_shown_in_red_and_can_be_chosen(
     assert theme.palette().bad.name() in colors
     with qtbot.waitSignal(control.chosen):
         qtbot.mouseClick(control.segments[2], Qt.MouseButton.LeftButton)
+
+
+MANY = (
+    *CHOICES[:2],
+    Choice("nf4", "NF4", "needs CUDA", "off", "It runs on NVIDIA GPUs only."),
+    Choice("int8", "8-bit", "0.14 GB"),
+    Choice("f32", "32-bit", "0.54 GB"),
+)
+
+
+def test_what_is_off_says_why_and_cannot_be_chosen(qtbot: QtBot, control: Segmented) -> None:
+    control.set_choices(MANY, "bf16", "file")
+    off = control.segments[2]
+    assert off.accessibleName() == "Precision, NF4, needs CUDA, cannot be used"
+    assert "NVIDIA" in off.toolTip()
+    with qtbot.assertNotEmitted(control.chosen):
+        qtbot.mouseClick(off, Qt.MouseButton.LeftButton)
+    with qtbot.waitSignal(control.chosen) as told:
+        qtbot.keyClick(control.segments[1], Qt.Key.Key_Right)
+    assert told.args == ["int8"]
+    control.set_choices(CHOICES, "file", "file")
+    assert all(segment.isEnabled() for segment in control.segments)
+
+
+def test_a_note_is_named_explained_and_makes_all_segments_higher(control: Segmented) -> None:
+    before = control.sizeHint().height()
+    noted = Choice("bf16", "16-bit", "0.27 GB", tooltip="bfloat16", note="loss +1%", note_tooltip="A <loss>")
+    control.set_choices((CHOICES[0], noted, CHOICES[2]), "file", "file")
+    plain, segment, _ = control.segments
+    assert segment.accessibleName() == "Precision, 16-bit, 0.27 GB, loss +1%, fits"
+    assert segment.toolTip() == "<qt>bfloat16<br><br>A &lt;loss&gt;</qt>"
+    assert plain.sizeHint().height() == segment.sizeHint().height()
+    assert control.sizeHint().height() > before
+    control.set_choices(CHOICES, "file", "file")
+    assert control.sizeHint().height() == before
+
+
+def test_notes_without_room_are_still_named(control: Segmented) -> None:
+    before = control.sizeHint().height()
+    noted = replace(CHOICES[0], note="loss +1%")
+    control.set_choices((noted, *CHOICES[1:]), "file", "file", has_notes=False)
+    assert control.sizeHint().height() == before
+    assert "loss +1%" in control.segments[0].accessibleName()
+    control.set_choices((noted, *CHOICES[1:]), "file", "file")
+    assert control.sizeHint().height() == before + control.notes_height
+
+
+def test_a_note_is_drawn_in_its_own_line_and_cut_where_it_is_too_long(control: Segmented) -> None:
+    def inked_rows(note: str) -> set[int]:
+        control.set_choices([*CHOICES[:2], replace(CHOICES[0], key="n", note=note)], "file", "file")
+        segment = control.segments[2]
+        segment.resize(100, segment.sizeHint().height())
+        image = segment.grab().toImage()
+        ground = image.pixelColor(8, 8)
+        columns, rows = range(4, image.width() - 4), range(image.height())
+        return {y for y in rows if any(image.pixelColor(x, y) != ground for x in columns)}
+
+    noted, long = inked_rows("loss +1%"), inked_rows("a note that is far too long for a segment")
+    assert max(noted) > max(inked_rows("")) and max(long) - max(noted) <= 4  # a descender lower at most
+
+
+def lay_out(qtbot: QtBot, control: Segmented) -> None:
+    qtbot.waitUntil(lambda: all(segment.isVisible() for segment in control.segments))
+    control.resize(328, control.sizeHint().height())
+    layout = control.layout()
+    assert layout is not None
+    layout.activate()
+
+
+def test_more_than_four_stand_in_rows_of_three(qtbot: QtBot, control: Segmented) -> None:
+    control.set_choices(MANY, "file", "file")
+    lay_out(qtbot, control)
+    assert len({segment.y() for segment in control.segments[:3]}) == 1
+    assert control.segments[3].y() > control.segments[0].y()
+    assert control.segments[3].x() == control.segments[0].x()
+    widths = [segment.width() for segment in control.segments]
+    assert max(widths) - min(widths) <= 1  # a pixel may be left over
+    control.set_choices(CHOICES, "file", "file")
+    lay_out(qtbot, control)
+    assert len({segment.y() for segment in control.segments}) == 1
+    assert control.segments[2].geometry().right() > 320
 
 
 def test_segments_are_kept_while_their_number_stays(control: Segmented) -> None:

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from tests import shots
-from tests.ui.states import STATES
+from tests.shots import STATES
 from ui.label import Label
 
 

@@ -40,7 +40,7 @@ def test_the_rail_has_the_same_actions_and_no_list(sidebar: Sidebar) -> None:
     sidebar.set_chats([ChatRow("a", "A chat")], "a")
     assert names(sidebar) == ["Close sidebar", "New chat"]
     sidebar.set_rail(True)
-    assert names(sidebar) == ["New chat", "Open sidebar"]
+    assert names(sidebar) == ["New chat", "Open sidebar", "Search chats"]
     assert sidebar.width() == 56
     assert not sidebar.list.isVisible()
 

@@ -1,20 +1,16 @@
-"""The transcript: bounded work, a still view while reading, nothing loaded, exact copies."""
+"""The transcript: bounded work, a still view while reading, keys, states and the theme."""
 
 from __future__ import annotations
 
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
-
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt
-from PySide6.QtGui import QDesktopServices, QGuiApplication, QKeyEvent, QWheelEvent
-from PySide6.QtWidgets import QApplication, QMenu
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QGuiApplication, QHelpEvent, QKeyEvent, QWheelEvent
+from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
 
-from ui import message as message_module
-from ui import theme
-from ui.blocks import Item, ProseItem
-from ui.code_block import COPY, CodeItem
+from tests.ui.transcripts import LONG, find, point_of, say, settle
+from ui import growing_text, theme
+from ui.blocks import ProseItem
 from ui.marks import StatsItem
 from ui.message_area import FOLLOW_PX
 from ui.splitter import Chunk
@@ -22,41 +18,13 @@ from ui.text_layout import TextLayout
 from ui.transcript import Transcript
 from ui.values import MessageView
 
-LONG = "\n\n".join(f"Paragraph {number} with some words in it." for number in range(120))
-
-
-@pytest.fixture
-def transcript(qtbot: QtBot) -> Transcript:
-    made = Transcript()
-    qtbot.addWidget(made)
-    made.resize(840, 600)
-    made.show()
-    return made
-
-
-def say(role: str, text: str, status: str = "done", name: str = "") -> MessageView:
-    return MessageView(name or role, role, text, status)
-
-
-def settle(transcript: Transcript, qtbot: QtBot) -> None:
-    qtbot.waitUntil(lambda: not transcript.is_busy)
-
-
-def find(transcript: Transcript, kind: type[Item]) -> int:
-    return next(index for index, item in enumerate(transcript.flow.items) if isinstance(item, kind))
-
-
-def point_of(transcript: Transcript, index: int, dx: float, dy: float) -> QPoint:
-    return transcript.item_rect(index).topLeft() + QPoint(round(dx), round(dy))
-
-
 # Bounded work
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Counts characters that are parsed and texts that are laid out: [parsed, laid out]."""
     counts = [0, 0]
-    parse, break_lines = message_module.parse, TextLayout.break_lines
+    parse, break_lines = growing_text.parse, TextLayout.break_lines
 
     def parse_counted(chunk: Chunk) -> object:
         counts[0] += len(chunk.source)
@@ -66,7 +34,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts[1] += 1
         break_lines(self)
 
-    monkeypatch.setattr(message_module, "parse", parse_counted)
+    monkeypatch.setattr(growing_text, "parse", parse_counted)
     monkeypatch.setattr(TextLayout, "break_lines", break_counted)
     return counts
 
@@ -100,7 +68,7 @@ def test_the_work_for_a_piece_of_text_does_not_grow_with_the_answer(
     half = len(costs) // 2
     assert sum(c[0] for c in costs[half:]) <= 1.3 * sum(c[0] for c in costs[:half])
     assert sum(c[1] for c in costs[half:]) <= 1.3 * sum(c[1] for c in costs[:half])
-    assert max(c[0] for c in costs) <= 4_096 + 2 * 1_700
+    assert max(c[0] for c in costs) <= 512 + 2 * 1_700
     assert transcript.message_text("a") == text
 
 
@@ -163,13 +131,6 @@ def wheel(transcript: Transcript, notches: int) -> None:
     QApplication.sendEvent(transcript.viewport(), event)
 
 
-@pytest.fixture
-def writing(transcript: Transcript, qtbot: QtBot) -> Transcript:
-    transcript.show_messages([say("user", "Go"), say("assistant", LONG, "writing", "a")])
-    settle(transcript, qtbot)
-    return transcript
-
-
 def test_the_view_follows_the_end_while_text_comes(writing: Transcript, qtbot: QtBot) -> None:
     bar = writing.verticalScrollBar()
     before = bar.value()
@@ -223,194 +184,19 @@ def test_heights_that_become_exact_above_do_not_move_what_is_read(
     assert transcript.item_rect(first).top() == top
 
 
-# Hostile messages
-
-
-class Trap(BaseHTTPRequestHandler):
-    """Counts every request."""
-
-    hits: list[str] = []  # noqa: RUF012
-
-    def do_GET(self) -> None:
-        self.hits.append(self.path)
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-
-HOSTILE = """<img src="{0}/a.png"><script src="{0}/b.js"></script><link rel=stylesheet href="{0}/c.css">
-![x]({0}/d.png) ![y](file:///etc/passwd) [![z]({0}/e.png)]({0}/f)
-<iframe src="{0}/g"></iframe><style>@import url({0}/h.css)</style>
-`<img src={0}/i.png>` <!-- x --> [f](file:///etc/passwd) [j](javascript:alert(1))
-
-| <img src="{0}/k.png"> | ![t]({0}/l.png) |
-|---|---|
-| <b>x</b> | y |
-
-```html
-<img src="{0}/m.png">
-```
-"""
-
-
-def test_nothing_in_a_message_is_loaded_or_opened(
+def test_more_figures_stand_in_the_tooltip_of_the_stats(
     transcript: Transcript, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = HTTPServer(("127.0.0.1", 0), Trap)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: pytest.fail(f"opened {url}"))
-    opened: list[str] = []
-    transcript.link_clicked.connect(opened.append)
-    text = HOSTILE.format(f"http://127.0.0.1:{server.server_port}")
-    transcript.show_messages([say("user", text), say("assistant", text)])
+    view = MessageView("a", "assistant", "words", stats="9 tokens", details="Ended by it\nPredicted: ≈ 88")
+    transcript.show_messages([view])
     settle(transcript, qtbot)
-    transcript.grab()
-    QApplication.processEvents()
-    server.shutdown()
-    server.server_close()
-    assert Trap.hits == []
-    assert opened == []
-    shown = "\n".join(item.text(0, item.length) for item in transcript.flow.items)
-    assert "<script" in shown
-    assert "file:///etc/passwd" in shown
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x" * 100_000,
-        "> " * 2_000 + "deep",
-        "- " * 2_000 + "deep",
-        "|a" * 2_000 + "|\n" + "|-" * 2_000 + "|\n" + ("|1" * 2_000 + "|\n") * 5,
-        "|a|b|\n|-|-|\n" + "|1|2|\n" * 2_000,
-        "```\n" + "y" * 100_000 + "\n```",
-        "\u202e\u2066\x00\x1b[31m\ud800 a" * 50,
-        "e" + "\u0301" * 5_000,
-        "[" * 20_000,
-        "\n" * 20_000,
-    ],
-    ids=["line", "quotes", "lists", "columns", "rows", "code line", "bidi", "marks", "brackets", "blank"],
-)
-def test_hostile_shapes_are_shown_with_bounded_pieces(
-    text: str, transcript: Transcript, qtbot: QtBot
-) -> None:
-    transcript.show_messages([say("user", text), say("assistant", text)])
-    settle(transcript, qtbot)
-    transcript.grab()
-    transcript.verticalScrollBar().setValue(0)
-    transcript.grab()
-    assert transcript.message_text("assistant") == text
-    assert all(item.length <= 40 * 1_100 for item in transcript.flow.items)
-
-
-def test_a_link_opens_only_after_a_question_that_shows_the_address(
-    transcript: Transcript, qtbot: QtBot
-) -> None:
-    transcript.show_messages([say("assistant", "[friendly words](https://evil.example/path?a=b&c)")])
-    index = find(transcript, ProseItem)
-    opened: list[str] = []
-    transcript.link_clicked.connect(opened.append)
-    qtbot.mouseClick(
-        transcript.viewport(), Qt.MouseButton.LeftButton, pos=point_of(transcript, index, 20, 12)
-    )
-    (menu,) = transcript.findChildren(QMenu)
-    title, open_action, *_ = menu.actions()
-    assert opened == []
-    assert title.text() == "https://evil.example/path?a=b&&c"
-    open_action.trigger()
-    assert opened == ["https://evil.example/path?a=b&c"]
-
-
-# Copying
-
-
-def clipboard() -> str:
-    return QGuiApplication.clipboard().text()
-
-
-def test_copy_takes_the_code_and_says_so_for_two_seconds(transcript: Transcript, qtbot: QtBot) -> None:
-    code = "\tif x:\n\n\t\ty = '\u00a0'  "
-    transcript.show_messages([say("assistant", f"```python\n{code}\n```")])
-    index = find(transcript, CodeItem)
-    item = transcript.flow.items[index]
-    at = point_of(transcript, index, 680, 16)
-    qtbot.mouseClick(transcript.viewport(), Qt.MouseButton.LeftButton, pos=at)
-    mime: QMimeData = QGuiApplication.clipboard().mimeData()
-    assert mime.hasText()
-    assert clipboard() == code
-    assert transcript._look(index, item).done == COPY
-    transcript._done_timer.timeout.emit()
-    assert transcript._look(index, item).done == ""
-
-
-def test_copied_is_said_while_the_block_is_still_written(transcript: Transcript, qtbot: QtBot) -> None:
-    transcript.show_messages([say("assistant", "```python\nx = 1", "writing", "a")])
-    assert transcript.copy_last_code()
-    transcript.append_text("a", "\ny = 2")
-    settle(transcript, qtbot)
-    index = find(transcript, CodeItem)
-    assert clipboard() == "x = 1"
-    assert transcript._look(index, transcript.flow.items[index]).done == COPY
-
-
-def test_the_copy_action_of_an_answer_takes_its_markdown(transcript: Transcript, qtbot: QtBot) -> None:
-    transcript.show_messages([say("assistant", "**bold** words")])
-    index = find(transcript, StatsItem)
-    qtbot.mouseClick(
-        transcript.viewport(), Qt.MouseButton.LeftButton, pos=point_of(transcript, index, 706, 14)
-    )
-    assert clipboard() == "**bold** words"
-
-
-def test_actions_show_for_the_last_answer_and_the_one_under_the_pointer(
-    transcript: Transcript, qtbot: QtBot
-) -> None:
-    transcript.show_messages([say("assistant", "one", name="1"), say("assistant", "two", name="2")])
-    stats = [index for index, item in enumerate(transcript.flow.items) if isinstance(item, StatsItem)]
-    shown = [transcript._look(index, transcript.flow.items[index]).shows_actions for index in stats]
-    assert shown == [False, True]
-    qtbot.mouseMove(transcript.viewport(), point_of(transcript, 0, 10, 5))
-    qtbot.waitUntil(lambda: transcript._look(stats[0], transcript.flow.items[stats[0]]).shows_actions)
-
-
-def drag(transcript: Transcript, qtbot: QtBot, start: QPoint, end: QPoint) -> None:
-    view = transcript.viewport()
-    qtbot.mousePress(view, Qt.MouseButton.LeftButton, pos=start)
-    qtbot.mouseMove(view, end)
-    QApplication.processEvents()
-    qtbot.mouseRelease(view, Qt.MouseButton.LeftButton, pos=end)
-
-
-def test_a_selection_over_blocks_is_copied_and_survives_new_text(writing: Transcript, qtbot: QtBot) -> None:
-    index = writing.visible_range()[0] + 2
-    drag(writing, qtbot, point_of(writing, index, 0, 5), point_of(writing, index + 1, 700, 15))
-    text = writing.selected_text()
-    assert text.startswith("Paragraph ")
-    assert text.count("\n\n") == 1
-    writing.append_text("a", "\n\nmore")
-    settle(writing, qtbot)
-    assert writing.selected_text() == text
-    qtbot.keyClick(writing, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
-    assert clipboard() == text
-
-
-def test_a_double_click_selects_a_word(transcript: Transcript, qtbot: QtBot) -> None:
-    transcript.show_messages([say("assistant", "Some words here")])
-    qtbot.mouseDClick(transcript.viewport(), Qt.MouseButton.LeftButton, pos=point_of(transcript, 0, 60, 10))
-    assert transcript.selected_text() == "words"
-
-
-def test_the_menu_copies_message_and_code(transcript: Transcript) -> None:
-    transcript.show_messages([say("assistant", "a\n\n```\ncode\n```")])
-    menu = transcript.make_menu(transcript.flow.items[find(transcript, CodeItem)])
-    actions = {action.text(): action for action in menu.actions()}
-    assert not actions["Copy"].isEnabled()
-    actions["Copy code"].trigger()
-    assert clipboard() == "code"
-    actions["Copy message"].trigger()
-    assert clipboard() == "a\n\n```\ncode\n```"
+    shown: list[str] = []
+    monkeypatch.setattr(QToolTip, "showText", lambda at, text, widget: shown.append(text))
+    at = point_of(transcript, find(transcript, StatsItem), 10, 10)
+    QApplication.sendEvent(transcript.viewport(), QHelpEvent(QEvent.Type.ToolTip, at, at))
+    assert "Predicted: ≈ 88" in shown[0]
+    qtbot.keyClick(transcript, Qt.Key.Key_Up)
+    assert transcript.accessibleDescription().endswith("9 tokens, Ended by it, Predicted: ≈ 88")
 
 
 # Keys, states, theme
@@ -423,7 +209,7 @@ def test_up_and_down_choose_messages_and_tell_their_text(transcript: Transcript,
     qtbot.keyClick(transcript, Qt.Key.Key_Up)
     assert transcript.accessibleDescription() == "You: Question"
     qtbot.keyClick(transcript, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
-    assert clipboard() == "Question"
+    assert QGuiApplication.clipboard().text() == "Question"
 
 
 def test_letters_are_left_to_the_window(transcript: Transcript) -> None:

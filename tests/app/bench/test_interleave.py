@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.bench.interleave import Sample, Spread, interleave, values
+from app.bench.interleave import Sample, Spread, interleave, ratios, values, warmed
 
 
 def recorder(log: list[str]) -> Callable[[str, list[float]], Callable[[], float]]:
@@ -48,3 +48,9 @@ def test_a_spread_is_median_least_and_most(given: list[float], expected: tuple[f
     spread = Spread.of(iter(given))
     assert (spread.median, spread.min, spread.max) == expected
     assert spread.as_json() == dict(zip(("median", "min", "max"), expected, strict=True))
+
+
+def test_a_round_that_does_not_count_comes_first_and_ratios_are_those_of_one_round() -> None:
+    fast, slow = iter([9.0, 1.0, 2.0]), iter([9.0, 3.0, 8.0])
+    samples = warmed({"fast": lambda: next(fast), "slow": lambda: next(slow)}, 2, lambda: 1.0)
+    assert ratios(samples, "slow", "fast") == Spread(3.5, 3.0, 4.0)

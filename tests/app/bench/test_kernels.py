@@ -83,6 +83,16 @@ def test_every_matrix_has_one_chosen_kernel_that_a_load_names_too(
     assert set(chosen.values()) == set(named.split(" + "))
 
 
+def test_what_is_quicker_than_memory_comes_from_the_cache_and_is_no_share_of_the_bandwidth() -> None:
+    lines = kernel_lines({"model": "m.gguf", "kernels": entries([TIMED], 8.4)})
+    assert lines[2].split()[-2:] == ["cache", "*"]
+    assert "%" not in lines[2]
+    assert lines[-1].startswith("cache: read quicker than memory can be")
+    below = kernel_lines({"model": "m.gguf", "kernels": entries([TIMED], 9.8)})  # as near as pulses are
+    assert below[2].split()[-3:] == ["102", "%", "*"]
+    assert len(below) == len(lines) - 1
+
+
 def test_a_line_for_each_kernel_marks_the_chosen_one() -> None:
     other = replace(TIMED, name="slow", us=300.0, chosen=False)
     lines = kernel_lines({"model": "m.gguf", "kernels": entries([TIMED, other], 40.0)})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from app.bench.pulse import Pulse, make_reader
+from app.bench.pulse import Pulse
+from engine.hardware.reading import make_reader
 
 SIZE = 1 << 22
 

@@ -15,13 +15,17 @@ import psutil
 import pytest
 import torch
 
-from app import cli
+from app import cli, paths, quality_record
 from app.bench import goals, quality, quality_worker
 from app.bench.quality import REFERENCE, cases, measure_quality, windows
 from app.bench.quality_worker import Comparison, kl_nats, loss_nats
 from app.bench.tables import quality_lines
 from app.bench.tokens import token_ids
+from app.fingerprint import fingerprint
+from app.quality_record import figure_of
 from engine.errors import NumericsError, TokenizerError, WishError
+from engine.fit.plan import plan
+from engine.hardware.probe import probe
 from engine.models.decoder import Segment
 from engine.models.spec import read_spec
 from engine.text import tokenizer
@@ -118,8 +122,9 @@ def test_windows_know_nothing_of_each_other(tiny: Write) -> None:
 
 
 def test_the_usual_formats_are_compared_where_none_is_named() -> None:
-    assert cases([], "auto") == (("file", "32"), ("file", "16"), ("bf16", "16"))
-    assert cases([], "32") == (("file", "32"), ("bf16", "32"))
+    sixteen = tuple((format, "16") for format in ("file", "bf16", "int8", "int4"))
+    assert cases([], "auto") == (("file", "32"), *sixteen)
+    assert cases([], "32") == tuple((format, "32") for format, _ in sixteen)
     assert cases(["bf16", "file"], "auto") == (("bf16", "auto"), ("file", "auto"))
 
 
@@ -160,7 +165,7 @@ def test_the_perplexity_of_a_uniform_model_is_its_vocabulary(tiny: Write) -> Non
     measured = measure_quality(LoadSpec(str(path), threads=1), cases([], "auto"), 600, lambda _: None)
     assert (measured.tokens, measured.positions) == (600, 511 + 87)
     loads = [(each.format, each.kv_bits) for each in measured.formats]
-    assert loads == [("f32", 32), ("file", 32), ("file", 16), ("bf16", 16)]
+    assert loads == [("f32", 32), ("file", 32), ("file", 16), ("bf16", 16), ("int8", 16), ("int4", 16)]
     for each in measured.formats:
         assert each.perplexity == pytest.approx(VOCAB)
         assert each.kl == pytest.approx(0.0, abs=1e-7)
@@ -237,7 +242,10 @@ def test_the_goal_is_the_change_of_perplexity_in_percent(monkeypatch: pytest.Mon
 
     def measured(*arguments: Any) -> quality.Measured:
         asked.append(arguments)
-        found = (quality.Quality("f32", 32, 20.0, 0.0), quality.Quality("file", 32, 20.06, 0.003))
+        found = (
+            quality.Quality("f32", 32, "torch", 20.0, 0.0),
+            quality.Quality("file", 32, "torch", 20.06, 0.003),
+        )
         return quality.Measured(16_384, 16_352, found)
 
     monkeypatch.setattr(goals, "measure_quality", measured)
@@ -265,10 +273,30 @@ def test_the_report_has_the_settled_keys_and_progress_goes_to_standard_error(tin
         assert set(each) == {"format", "kv_bits", "perplexity", "kl"}
     assert [(each["format"], each["kv_bits"]) for each in report["quality"]] == [("f32", 32), ("file", 16)]
     assert report["quality"][0]["kl"] == 0.0 < report["quality"][1]["kl"]
-    assert "window 2 of 2" in said
+    assert "window 2 of 2" in said and "kept" in said
+    (kept,) = quality_record.read(paths.quality_file())
+    spec = read_spec(path)
+    assert (kept.fingerprint, kept.name) == (fingerprint(spec), spec.name)
+    exact = report["quality"][0]["perplexity"]
+    for each, figure in zip(report["quality"], kept.figures, strict=True):
+        assert each == {key: getattr(figure, key) for key in each}
+        assert (figure.tokens, figure.reference_perplexity) == (600, exact)
+        assert figure_of(plan(spec, probe(), LoadSpec(path, figure.format)), kept.figures) == figure
     lines = quality_lines(report)
     assert lines[0] == path and len(lines) == 5 and "600" in lines[-1]
     assert lines[2].split()[:2] == ["f32", "32"] and "+0.00 %" in lines[2]
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_measurement_that_cannot_be_kept_is_still_printed(
+    tiny: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tiny("Q4_0")
+    monkeypatch.setattr(paths, "quality_file", lambda: path / "quality.json")  # a file is no folder
+    command = ["bench", "--quality", "--model", str(path), "--format", "file", "--tokens", "20"]
+    assert cli.main([*command, "--threads", "1"]) == 0
+    out, said = capsys.readouterr()
+    assert "perplexity" in out and "not kept" in said
 
 
 @pytest.mark.slow

@@ -12,9 +12,12 @@ from app.bench import goals as goals_module
 from app.bench import lab as lab_module
 from app.bench import roofline
 from app.bench.goals import GOALS
-from app.bench.interleave import Spread
+from app.bench.interleave import Spread, interleave
 from app.bench.lab import MOST_WORKERS, Lab
 from app.bench.roofline import AT_LEAST, BELOW, Goal, Outcome, chosen, measure_goals
+from app.bench.speculation import RowCosts
+from app.bench.streams import Stream
+from engine.decode.goodput import MAX_ROWS
 from engine.errors import WishError
 
 PROMISED = {
@@ -32,6 +35,12 @@ PROMISED = {
     "rss_growth_over_held": ("below", 1.2),
     "start_to_first_token_s": ("below", 3.0),
     "int8_activations_perplexity": ("below", 0.5),
+    "four_chats_over_one_1b_int4": ("at least", 2.4),
+    "drafts_edit_starter": ("at least", 1.8),
+    "drafts_summary_starter": ("at least", 2.2),
+    "drafts_free_starter": ("at least", 0.98),
+    "drafts_over_best_fixed_starter": ("at least", 0.97),
+    "drafts_edit_1b_replayed": ("at least", 1.8),
 }
 
 
@@ -92,11 +101,18 @@ class Side:
         self.path, self._step_s, self.is_closed = path, step_s, False
         self.held = self
 
-    def step_s(self, steps: int, depth: int, rows: int = 1) -> float:
-        return self._step_s * (1 + depth / 8192) * (1 + rows / 10)
+    def step_s(self, steps: int, depth: int, rows: int = 1, batch: int = 1) -> float:
+        return self._step_s * (1 + depth / 8192) * (1 + rows / 10) * (0.5 + batch / 2)
 
     def step_bytes(self, depth: int) -> int:
         return 600
+
+    def force(self, stream: Stream, speculate: str, words: str) -> dict[str, Any]:
+        return {"seconds": 0.03 if speculate == "off" else 0.02, "steps": [[0, 1, ""]]}
+
+    @property
+    def is_native(self) -> bool:
+        return True
 
     @property
     def kv_bits(self) -> int:
@@ -115,14 +131,21 @@ class FakeLab:
     def random(self, shape: str, types: str) -> Path:
         return Path(types)
 
+    def starter(self) -> Path:
+        return Path("starter")
+
     def ours(self, path: Path) -> Side:
         return Side(str(path), self._seconds[f"ours {path}"])
+
+    def row_costs(self, ours: Side, depth: int) -> RowCosts:
+        spreads = tuple(Spread.of([1 + rows / 20]) for rows in range(MAX_ROWS))
+        return RowCosts(spreads, spreads)
 
     def theirs(self, path: Path) -> Side:
         return Side(str(path), self._seconds[f"theirs {path}"])
 
     def in_turn(self, contenders: dict[str, Callable[[], float]]) -> Any:
-        return lab_module.interleave(contenders, 2, lambda: 10.0)
+        return interleave(contenders, 2, lambda: 10.0)
 
 
 def test_four_bit_decode_meets_the_best_of_theirs_with_as_many_bits_and_the_worse_of_ours_counts(
@@ -143,8 +166,27 @@ def test_ratios_are_the_right_way_round() -> None:
     lab: Any = FakeLab({"ours Q4_0": 1.0})
     assert goals_module.deep_over_empty(lab).spread.median == pytest.approx(0.8)  # slower when deep
     assert goals_module.rows_over_one(8)(lab).spread.median == pytest.approx(1.8 / 1.1)
+    assert goals_module.four_chats_over_one(lab).spread.median == pytest.approx(4 / 2.5)
     used = 600 / (1.1 * 1e9) / 10.0
     assert goals_module.bandwidth(lab).spread.median == pytest.approx(used)
+
+
+def test_drafts_are_judged_by_counts_and_the_clock_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = tuple(range(40))
+    streams = {
+        "edit": Stream("edit", "?", copied, (50, *copied)),
+        "free": Stream("free", "?", (1,), tuple(range(40, 90))),
+    }
+    monkeypatch.setattr(goals_module, "read_spec", lambda path: path)
+    monkeypatch.setattr(goals_module, "chats", lambda spec, words: (str(words), streams))
+    lab: Any = FakeLab({"ours starter": 1.0})
+    edit = goals_module.drafts_over_plain(goals_module._starter, "edit")(lab)
+    assert edit.spread.median > 2
+    assert "by the clock 1.50 (1.50-1.50); 33.3 and 50.0 tok/s" in edit.note
+    assert goals_module.drafts_over_plain(goals_module._starter, "free")(lab).spread.median == 1.0
+    worst = goals_module.drafts_over_best_fixed(lab)
+    assert worst.spread.median < 1.0 < edit.spread.median
+    assert "free 1.000 of length 0" in worst.note
 
 
 @pytest.fixture

@@ -56,6 +56,20 @@ def test_tokens_in_one_tick_give_no_infinite_rate() -> None:  # B083
     assert meter.decode_tps == pytest.approx(4)
 
 
+def test_tokens_of_one_step_share_its_time() -> None:
+    clock = Clock()
+    meter = Meter(clock)
+    meter.token()
+    assert meter.take_step_ms() == ()
+    clock.now += 0.12
+    for _ in range(4):  # a step in which three drafted tokens were right
+        meter.token()
+    assert meter.take_step_ms() == pytest.approx([30] * 4)
+    clock.now += 0.05
+    meter.token()
+    assert meter.take_step_ms() == pytest.approx([50])
+
+
 def test_the_live_rate_covers_the_last_second_only() -> None:
     clock = Clock()
     meter = Meter(clock)

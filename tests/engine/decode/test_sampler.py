@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from engine.decode.limits import checked
-from engine.decode.sampler import Sampler, candidates, distribution, penalize
+from engine.decode.penalties import penalize
+from engine.decode.sampler import INVALID, Sampler, candidates, choose_all, distribution
+from engine.decode.survivors import largest
 from engine.errors import NumericsError, WishError
 from engine.types import SamplingParams
 
@@ -142,3 +144,87 @@ def test_draws_follow_the_distribution() -> None:
     expected = 3000 * probabilities
     chi_square = ((torch.bincount(draws, minlength=3) - expected) ** 2 / expected).sum().item()
     assert chi_square < 13.8  # 0.1 % of honest samplers exceed this with 2 degrees of freedom
+
+
+SIZES = (49_152, 50_257, 49_155, 128_256, 1_000, 64, 5)  # of vocabularies: whole blocks, and a few more
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("k", [1, 40, 200])
+def test_the_largest_are_those_of_a_whole_search(size: int, k: int) -> None:
+    logits = torch.randn(size, generator=torch.Generator().manual_seed(size))
+    expected = logits.topk(min(k, size))
+    assert largest(logits.numpy(), min(k, size)).tolist() == expected.indices.tolist()
+
+
+@pytest.mark.parametrize("size", SIZES[:3])
+def test_of_equal_ones_the_first_are_the_largest(size: int) -> None:
+    """16-bit products give many equal logits."""
+    logits = torch.zeros(size)
+    logits[torch.tensor([size - 1, 4_000, 70, 20_000])] = 2.0
+    assert largest(logits.numpy(), 4).tolist() == [70, 4_000, 20_000, size - 1]
+    assert largest(logits.numpy(), 6).tolist() == [70, 4_000, 20_000, size - 1, 0, 1]
+    greedy = Sampler(SamplingParams(temperature=0))
+    assert greedy.choose(logits, []) == 70
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("at", [0, 300, 50_250])
+@pytest.mark.parametrize("change", [{}, {"top_k": 0}, {"temperature": 0.0}, OFF])
+def test_an_invalid_logit_anywhere_is_an_error(bad: float, at: int, change: dict[str, float]) -> None:  # B060
+    logits = torch.randn(50_257)
+    logits[at] = bad
+    params = SamplingParams(**({"seed": 1} | change))  # type: ignore[arg-type]
+    with pytest.raises(NumericsError):
+        Sampler(params).choose(logits, [])
+
+
+def test_tokens_that_cannot_be_chosen_are_not_invalid() -> None:
+    logits = torch.full((50_257,), -math.inf)
+    logits[7] = 1.0
+    for change in ({}, {"top_k": 0}, {"temperature": 0.0}):
+        assert Sampler(SamplingParams(**change)).choose(logits, []) == 7  # type: ignore[arg-type]
+
+
+def straight(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:
+    """The distribution as its definition reads, in float64 over the sorted vocabulary."""
+    order = logits.argsort(descending=True, stable=True)
+    if params.top_k > 0:
+        order = order[: params.top_k]
+    p = (logits[order].double() / params.temperature).softmax(-1)
+    kept = (p.cumsum(-1) - p < params.top_p) & (p >= params.min_p * p[0])
+    kept[0] = True
+    chosen = torch.where(kept, p, 0.0)
+    found = torch.zeros(logits.shape[0], dtype=torch.float64)
+    return found.index_put((order,), chosen / chosen.sum())
+
+
+@pytest.mark.parametrize("size", [259, 5_000])
+@pytest.mark.parametrize("top_k", [0, 40])
+@pytest.mark.parametrize("top_p", [1.0, 0.95, 0.3])
+@pytest.mark.parametrize("min_p", [0.0, 0.05, 0.9])
+def test_shortcuts_keep_the_distribution(size: int, top_k: int, top_p: float, min_p: float) -> None:
+    for seed, temperature in enumerate((0.3, 0.8, 1.7)):
+        logits = 3 * torch.randn(size, generator=torch.Generator().manual_seed(seed))
+        params = SamplingParams(temperature, top_k, top_p, min_p)
+        expected = straight(logits, params)
+        torch.testing.assert_close(distribution(logits, params).double(), expected, atol=1e-6, rtol=1e-4)
+
+
+def test_what_a_seed_draws_is_what_multinomial_draws() -> None:
+    """Of the survivors' probabilities; its checks alone are left out."""
+    params = SamplingParams(temperature=1.2, seed=11)
+    sampler, generator = Sampler(params), torch.Generator().manual_seed(11)
+    for seed in range(50):
+        logits = 2 * torch.randn(5_000, generator=torch.Generator().manual_seed(seed))
+        ids, probabilities = candidates(logits, params)
+        expected = ids[torch.multinomial(probabilities, 1, generator=generator)]
+        assert sampler.choose(logits, []) == int(expected)
+
+
+def test_draws_of_many_answers_come_together_in_their_order() -> None:
+    greedy, broken = Sampler(SamplingParams(temperature=0)), torch.full((4,), math.nan)
+    rows = [torch.eye(4)[index] for index in (2, 0, 3)]
+    assert choose_all([greedy.draw(row, []) for row in (*rows, broken)]) == [2, 0, 3, INVALID]
+    assert choose_all([greedy.draw(rows[0], [])]) == [2]
+    assert choose_all([]) == []

@@ -119,3 +119,29 @@ def test_a_place_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     assert file.read() == ()
     KernelTimesFile(tmp_path, HARDWARE).add(TIMES)  # a folder stands there
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_best_number_of_threads_is_kept_beside_the_times(tmp_path: Path) -> None:
+    file = KernelTimesFile(tmp_path / "t", HARDWARE)
+    assert file.best_threads((4, 2, 8)) is None
+    file.add(TIMES)
+    file.add_best_threads((4, 2, 8), 8)
+    assert (file.best_threads((4, 2, 8)), file.read()) == (8, (TIMES,))
+    file.add(replace(TIMES, native_us=1.0))
+    assert file.best_threads((4, 2, 8)) == 8
+    assert file.best_threads((2, 1)) is None  # the process may use other cores now
+    file.add_best_threads((2, 1), 2)
+    assert (file.best_threads((2, 1)), file.best_threads((4, 2, 8))) == (2, None)
+    assert KernelTimesFile(tmp_path / "t", replace(HARDWARE, cpu_name="Another")).best_threads((2, 1)) is None
+
+
+@pytest.mark.parametrize(
+    "change", [{"best": 3}, {"best": "2"}, {"tried": 2}, {"best": None}, {"tried": None}]
+)
+def test_a_number_of_threads_that_no_trial_wrote_is_none(tmp_path: Path, change: dict[str, Any]) -> None:
+    path = tmp_path / "t"
+    file = KernelTimesFile(path, HARDWARE)
+    file.add_best_threads((2, 1), 2)
+    held = json.loads(path.read_text())
+    path.write_text(json.dumps({"threads": [held["threads"][0] | change]}))
+    assert file.best_threads((2, 1)) is None

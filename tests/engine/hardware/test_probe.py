@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import psutil
 import pytest
 
 from engine.hardware import probe
+from engine.hardware.cores import thread_counts
 from engine.hardware.kernel_times import KernelTimesFile
 from engine.native import library
 from engine.types import KernelPair, KernelTimes
@@ -43,10 +43,6 @@ def cpuinfo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     return describe
 
 
-def allow(monkeypatch: pytest.MonkeyPatch, num: int) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(num)), raising=False)
-
-
 def test_name_and_instruction_sets_are_those_of_the_first_processor(cpuinfo: Callable[[str], None]) -> None:
     cpuinfo(X86)
     found = probe.probe()
@@ -73,27 +69,6 @@ def test_a_system_without_cpuinfo_is_no_error(
     monkeypatch.setattr(platform, "machine", lambda: "")
     found = probe.probe()
     assert (found.cpu_name, found.instruction_sets) == (expected, ())
-
-
-@pytest.mark.parametrize(
-    ("allowed", "physical", "expected"),
-    [(4, 2, 2), (2, 8, 2), (1, 64, 1), (6, None, 6), (0, None, 1)],
-)
-def test_cores_are_those_that_the_process_may_use_without_hyper_threads(
-    monkeypatch: pytest.MonkeyPatch, allowed: int, physical: int | None, expected: int
-) -> None:
-    allow(monkeypatch, allowed)
-    monkeypatch.setattr(psutil, "cpu_count", lambda logical: physical)
-    assert probe.physical_cores() == expected
-
-
-def test_a_system_without_affinity_counts_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    monkeypatch.setattr(psutil, "cpu_count", lambda logical: None)
-    monkeypatch.setattr(os, "cpu_count", lambda: 5)
-    assert probe.physical_cores() == 5
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert probe.physical_cores() == 1
 
 
 @pytest.mark.parametrize("error", [OSError("no /proc"), RuntimeError("no MemAvailable")])
@@ -146,8 +121,9 @@ def test_times_of_kernels_are_read_unless_an_instruction_set_was_asked_for(
     monkeypatch.delenv(library.VARIABLE, raising=False)
     path, times = tmp_path / "t", KernelTimes(KernelPair("bf16", "bf16", 16, 32, 1), 1.0, 2.0)
     KernelTimesFile(path, probe.probe()).add(times)
-    assert probe.probe(path).kernel_times == (times,)
-    assert probe.probe().kernel_times == ()
+    KernelTimesFile(path, probe.probe()).add_best_threads(thread_counts(), 1)
+    assert (probe.probe(path).kernel_times, probe.probe(path).best_threads) == ((times,), 1)
+    assert (probe.probe().kernel_times, probe.probe().best_threads) == ((), None)
     monkeypatch.setenv(library.VARIABLE, "AVX2 ")
     assert probe.probe(path).kernel_times == ()
 
@@ -161,3 +137,8 @@ def test_native_kernels_are_named_by_their_instruction_set(
     monkeypatch.setattr(library, "why_missing", lambda: "" if native else "They are missing.")
     assert probe.probe().native == native
     assert probe.probe().native_missing == ("" if native else "They are missing.")
+
+
+def test_nobody_has_looked_for_gpus_yet() -> None:
+    """That takes torch, which only the engine's thread may load."""
+    assert probe.probe().gpus is None

@@ -12,17 +12,34 @@ from engine.models.checkpoint import Checkpoint
 from engine.models.decoder import Decoder, Segment
 from engine.models.load import load_decoder
 from engine.models.spec import read_spec
-from engine.types import Hardware, LoadSpec
+from engine.types import Gpu, Hardware, LoadSpec
+from tests.engine.toy_device import TOY
 
 TORCH = Hardware("test", 2, None, None)
 """A machine without the native kernels."""
+
+WITH_TOY = Hardware(
+    "test",
+    2,
+    None,
+    None,
+    gpus=(Gpu(0, "Toy", TOY.type, 1 << 34, 1 << 34, ("f32", "bf16", "f16", "int8row")),),
+)
+"""A machine with the accelerator of toy_device.py, which takes whatever it is not told to leave."""
 
 EXACT = {"rtol": 1e-4, "atol": 2e-4}
 """How far float32 logits of the same weights may be apart."""
 
 
-def build(folder: Path, format: str = "f32", context: int = 1024, hardware: Hardware = TORCH) -> Decoder:
-    made = plan(read_spec(str(folder)), hardware, LoadSpec(str(folder), format=format, context=context))
+def build(
+    folder: Path,
+    format: str = "f32",
+    context: int = 1024,
+    hardware: Hardware = TORCH,
+    gpu_layers: int | None = None,
+) -> Decoder:
+    wish = LoadSpec(str(folder), format=format, context=context, gpu_layers=gpu_layers)
+    made = plan(read_spec(str(folder)), hardware, wish)
     checkpoint = Checkpoint(made.model)
     steps = load_decoder(made, checkpoint)
     while True:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from engine.errors import ModelFileError
+from engine.models import checkpoint as module
 from engine.models.checkpoint import Checkpoint
 from engine.models.families import tensor_names
 from engine.models.spec import read_spec
@@ -106,7 +107,7 @@ def test_a_file_cut_while_open_is_an_error_and_no_crash(tmp_path: Path) -> None:
 
 
 def test_a_read_that_comes_back_short_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.models.checkpoint._state", lambda file: (0, 0))  # the change comes later
+    monkeypatch.setattr(module._OpenFile, "has_changed", lambda _: False)  # the change comes later
     with tiny_gguf(tmp_path) as checkpoint:
         os.truncate(tmp_path / "a.gguf", checkpoint.info(UP).offset + 10)
         with pytest.raises(ModelFileError, match="changed while it was loaded"):
@@ -163,13 +164,14 @@ def test_a_model_that_went_away_is_refused(tmp_path: Path) -> None:
 def test_opening_refuses_before_leaving_files_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = read_spec(str(write_folder(tmp_path / "m", tiny_state(), TINY, 3)))
     closed: list[str] = []
-    close = Checkpoint.close
+    close = module._OpenFile.close
 
-    def count(self: Checkpoint) -> None:
-        closed.extend(file.name for file in self._files)
+    def count(self: module._OpenFile) -> None:
         close(self)
+        assert self._file.closed
+        closed.append(self._file.name)
 
-    monkeypatch.setattr(Checkpoint, "close", count)
+    monkeypatch.setattr(module._OpenFile, "close", count)
     Path(spec.files[2]).unlink()
     with pytest.raises(ModelFileError):
         Checkpoint(spec)

@@ -10,7 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from engine.fit.bytes import kv_bytes, weight_bytes
+from engine.fit.bytes import weight_bytes
+from engine.fit.kv_bits import KV16, KVBits
+from engine.fit.kv_pages import kinds_bytes, pool_kinds, whole_kinds
 from engine.models.decoder import Segment
 from engine.models.rotary import rope_frequencies
 from engine.models.spec import read_spec
@@ -102,7 +104,10 @@ def test_the_advisors_bytes_are_what_is_allocated(format: str, variant: str, tmp
     folder = tiny_folder(tmp_path / "m", **VARIANTS[variant])
     decoder, spec = build(folder, format), read_spec(str(folder))
     assert decoder.bytes_by_part()[0] == weight_bytes(spec, format)
-    assert decoder.new_cache(100).nbytes == kv_bytes(spec, 100, 32 if format == "f32" else 16)
+    kv = KVBits(32, 32) if format == "f32" else KV16
+    assert decoder.new_cache(100).nbytes == kinds_bytes(spec, whole_kinds(spec, 100), kv, 1)
+    usage = decoder.new_store(100, 16, 2).usage()
+    assert usage.reserved_bytes == kinds_bytes(spec, pool_kinds(spec, 100, 16, 2), kv, 2)
 
 
 @pytest.mark.parametrize("piece", [100, 0])

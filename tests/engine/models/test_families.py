@@ -13,7 +13,9 @@ from safetensors.torch import load_file
 from torch.nn.functional import cosine_similarity
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from engine.fit.bytes import kv_bytes, weight_bytes
+from engine.fit.bytes import weight_bytes
+from engine.fit.kv_bits import KV16, KVBits
+from engine.fit.kv_pages import kinds_bytes, pool_kinds, whole_kinds
 from engine.models.checkpoint import Checkpoint
 from engine.models.decoder import Segment
 from engine.models.rotary import rope_frequencies
@@ -142,7 +144,10 @@ def test_the_advisors_bytes_are_what_is_allocated(
     weights, tables = decoder.bytes_by_part()
     assert weights == weight_bytes(spec, format, is_native)
     assert tables == len(spec.ropes) * 1024 * spec.rotary_dim * 4
-    assert decoder.new_cache(100).nbytes == kv_bytes(spec, 100, 32 if format == "f32" else 16)
+    kv = KVBits(32, 32) if format == "f32" else KV16
+    assert decoder.new_cache(100).nbytes == kinds_bytes(spec, whole_kinds(spec, 100), kv, 1)
+    usage = decoder.new_store(100, 16, 2).usage()
+    assert usage.reserved_bytes == kinds_bytes(spec, pool_kinds(spec, 100, 16, 2), kv, 2)
 
 
 @pytest.mark.parametrize("type_name", ["Q4_0", "Q8_0"])

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from engine.fit.bytes import held_matrices, weight_bytes
+from engine.fit.bytes import weight_bytes
+from engine.fit.held import held_matrices
 from engine.fit.plan import plan
 from engine.models.checkpoint import Checkpoint
 from engine.models.decoder import Decoder, Segment

@@ -60,7 +60,7 @@ def test_every_row_is_used_once_with_its_own_bytes(
     assert torch.equal(got, whole)
     assert all(part.start % 16 == 0 for part in seen)
     assert sum(part.stop - part.start for part in seen) == rows
-    assert done == sorted(set(done))
+    assert done == sorted(done)
     assert done[-1] == rows
 
 
@@ -89,6 +89,13 @@ def test_no_thread_is_left_behind(checkpoint: Checkpoint) -> None:
         assert threading.active_count() > before
         reading.close()
     assert threading.active_count() == before
+
+
+def test_a_thousand_threads_are_wished_for_and_a_few_read(checkpoint: Checkpoint) -> None:
+    before = threading.active_count()
+    with StripReader(checkpoint, 1024) as reader:
+        assert threading.active_count() - before <= 16
+        assert list(reader.use("output.weight", lambda address, rows: None))
 
 
 def test_strips_cover_all_rows_and_are_small() -> None:

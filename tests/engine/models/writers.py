@@ -116,6 +116,37 @@ def write_gguf(path: Path, *args: Any, **options: Any) -> Path:
     return path
 
 
+def part_name(stem: str, number: int, count: int) -> str:
+    """The name of a part of a split GGUF model; ``number`` counts from 1."""
+    return f"{stem}-{number:05d}-of-{count:05d}.gguf"
+
+
+def write_split(
+    folder: Path,
+    stem: str,
+    metadata: Mapping[str, object],
+    tensors: Sequence[RawTensor],
+    count: int = 3,
+    *,
+    first_has_tensors: bool = True,
+) -> list[Path]:
+    """A model in ``count`` GGUF files as `llama-gguf-split` makes them: all metadata in the first, every part
+    with its number and its own tensors.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    holders = count if first_has_tensors else count - 1
+    share = -(-len(tensors) // holders)
+    paths = []
+    for number in range(count):
+        keys: dict[str, object] = {"split.no": Typed("u16", number), "split.count": Typed("u16", count)}
+        keys["split.tensors.count"] = Typed("i32", len(tensors))
+        at = (number if first_has_tensors else number - 1) * share
+        own = tensors[at : at + share] if at >= 0 else []
+        path = folder / part_name(stem, number + 1, count)
+        paths.append(write_gguf(path, dict(metadata) | keys if number == 0 else keys, own))
+    return paths
+
+
 def quantized(name: str, weight: Tensor, type_name: str) -> RawTensor:
     """A tensor in a type the `gguf` package can quantize to (floats, Q4_0 … Q8_0, not the K types)."""
     values = weight.detach().float().contiguous().numpy()

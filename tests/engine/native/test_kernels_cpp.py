@@ -56,4 +56,6 @@ def run(*command: str) -> None:
     ids=["every test without a fault of memory", "threads without a race"],
 )
 def test_kernels_agree_with_float64(compiler: str, tmp_path: Path, sanitizers: str, part: str) -> None:
-    run(str(build(compiler, sanitizers, tmp_path)), part)
+    program, shares = str(build(compiler, sanitizers, tmp_path)), os.cpu_count() or 1
+    with ThreadPoolExecutor(shares) as pool:
+        list(pool.map(lambda share: run(program, part, str(share), str(shares)), range(shares)))

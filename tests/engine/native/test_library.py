@@ -9,15 +9,24 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from enum import IntEnum
 from pathlib import Path
 
 import pytest
 
 from engine.native import library
-from engine.native.library import Layer, Matrix, Model, NativeLibrary, Segment
+from engine.native.library import Layer, Matrix, Model, NativeLibrary, Plane, Segment, Span
 
 ROOT = Path(__file__).resolve().parents[3]
 HEADER = (ROOT / "engine" / "native" / "decodeck.h").read_text(encoding="utf-8")
+STRUCTS: dict[str, type[ctypes.Structure]] = {
+    "dk_matrix": Matrix,
+    "dk_layer": Layer,
+    "dk_model": Model,
+    "dk_span": Span,
+    "dk_plane": Plane,
+    "dk_segment": Segment,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -77,8 +86,8 @@ def test_the_abi_version_is_that_of_the_header() -> None:
 
 @pytest.mark.parametrize(
     ("struct", "name"),
-    [(Matrix, "dk_matrix"), (Layer, "dk_layer"), (Model, "dk_model"), (Segment, "dk_segment")],
-    ids=lambda value: value if isinstance(value, str) else "",
+    [(struct, name) for name, struct in STRUCTS.items()],
+    ids=STRUCTS,
 )
 def test_structs_have_the_fields_of_the_header_in_their_order(
     struct: type[ctypes.Structure], name: str
@@ -93,20 +102,27 @@ def test_structs_have_the_fields_of_the_header_in_their_order(
 
 
 def test_structs_have_the_sizes_and_places_of_the_compiler(tmp_path: Path) -> None:
-    structs = {"dk_matrix": Matrix, "dk_layer": Layer, "dk_model": Model, "dk_segment": Segment}
-    places = [(name, field[0]) for name, struct in structs.items() for field in struct._fields_]
-    numbers = [f"sizeof({name})" for name in structs] + [f"offsetof({n}, {field})" for n, field in places]
+    places = [(name, field[0]) for name, struct in STRUCTS.items() for field in struct._fields_]
+    numbers = [f"sizeof({name})" for name in STRUCTS] + [f"offsetof({n}, {field})" for n, field in places]
     code = '#include <cstddef>\n#include "{}"\nextern "C" long numbers[] = {{{}}};\n'
     path = compiled(tmp_path, code.format(ROOT / "engine" / "native" / "decodeck.h", ", ".join(numbers)))
     compilers = list((ctypes.c_long * len(numbers)).in_dll(ctypes.CDLL(str(path)), "numbers"))
-    ours = [ctypes.sizeof(struct) for struct in structs.values()]
-    assert compilers == ours + [getattr(structs[name], field).offset for name, field in places]
+    ours = [ctypes.sizeof(struct) for struct in STRUCTS.values()]
+    assert compilers == ours + [getattr(STRUCTS[name], field).offset for name, field in places]
 
 
-def test_formats_have_the_numbers_of_the_header() -> None:
-    numbers = dict(re.findall(r"DK_(\w+) = (\d+),", HEADER))
-    formats = {kind.name: str(kind.value) for kind in library.Format}
-    assert formats | {"FORMATS": str(len(formats))} == numbers
+@pytest.mark.parametrize(
+    ("kinds", "name", "more"),
+    [(library.Format, "dk_format", ["FORMATS"]), (library.Activation, "dk_activation", [])],
+    ids=["dk_format", "dk_activation"],
+)
+def test_enumerations_have_the_numbers_of_the_header(
+    kinds: type[IntEnum], name: str, more: list[str]
+) -> None:
+    body = re.search(rf"enum {name} .*?\{{(.*?)\}};", HEADER, re.DOTALL)
+    assert body is not None
+    expected = {kind.name: kind.value for kind in kinds} | {each: len(kinds) for each in more}
+    assert {key: int(value) for key, value in re.findall(r"DK_(\w+) = (\d+)", body[1])} == expected
 
 
 def test_a_file_that_is_not_there_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -222,7 +238,7 @@ dk = found.functions
 scratch = torch.empty(dk.dk_linear_scratch(2, 64, 2) + 64, dtype=torch.uint8)
 aligned = (scratch.data_ptr() + 63) // 64 * 64
 matrix = Matrix(weights.data_ptr(), 320, 64, Format.F32)
-dk.dk_linear(ctypes.byref(matrix), x.data_ptr(), out.data_ptr(), 2, 2, aligned)
+dk.dk_linear(ctypes.byref(matrix), 1, x.data_ptr(), out.data_ptr(), 2, 2, aligned)
 torch.testing.assert_close(out, x @ weights.T)
 with open('/proc/self/maps') as maps:
     print(*sorted({line.split()[-1] for line in maps if re.search('lib(gomp|omp|iomp)', line)}), sep='\\n')

@@ -87,6 +87,9 @@ def test_bits_count_scales() -> None:
         ("int6h", 16, 256, 3392),  # 3360
         ("int6h", 33, 512, 3 * 6720),
         ("int8", 1, 96, 1664),  # 1632
+        ("int8row", 10, 80, 820),  # a scale of two bytes for each row
+        ("nf4cpu", 33, 64, 64 * 34),  # padded to 64 rows
+        ("llm-int8", 3, 20, 72),
     ],
 )
 def test_held_bytes_count_scales_and_padding(name: str, rows: int, cols: int, expected: int) -> None:
@@ -97,7 +100,12 @@ def test_bits_are_those_of_a_matrix_without_padding() -> None:
     bits = {
         "f32": 32,
         "bf16": 16,
+        "f16": 16,
         "int4g32": 5,
+        "int8row": 8,
+        "nf4": 4.5,
+        "nf4cpu": 4.25,
+        "llm-int8": 8,
         "int4": 4.5,
         "int4z": 5,
         "int4k": 4.625,
@@ -110,7 +118,8 @@ def test_bits_are_those_of_a_matrix_without_padding() -> None:
     }
     assert {name: held.bits for name, held in formats.WEIGHT_FORMATS.items()} == bits
     for name, each in bits.items():
-        assert formats.held_nbytes(name, 64, 512) * 8 / (64 * 512) == each
+        values_bytes = formats.held_nbytes(name, 64, 512) - 64 * formats.WEIGHT_FORMATS[name].row_bytes
+        assert values_bytes * 8 / (64 * 512) == each
 
 
 def test_every_quantized_type_but_q2_k_has_a_native_format_of_no_fewer_bits() -> None:

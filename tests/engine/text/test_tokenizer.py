@@ -196,9 +196,9 @@ def test_a_merge_that_leads_to_a_control_token_is_undone() -> None:
 def test_white_space_that_a_token_takes_is_in_no_other_token() -> None:
     tokenizer = letters(rstrip=True)
     assert tokenizer.encode("<end>     a") == [101, 0]  # pairs of spaces are a token of their own
-    start = time.perf_counter()
+    start = time.thread_time()
     assert tokenizer.encode("<end> " * 200_000) == [101] * 200_000  # seconds if the rest is copied each time
-    assert time.perf_counter() - start < 2
+    assert time.thread_time() - start < 2
 
 
 def test_typed_text_full_of_control_spellings_is_read_in_time() -> None:
@@ -218,7 +218,6 @@ def test_typed_text_full_of_control_spellings_is_read_in_time() -> None:
             chat_template=None,
         )
     )
-    start = time.perf_counter()
-    start = time.perf_counter()
+    start = time.thread_time()
     assert len(tokenizer.encode("e" * 30_000, literal=True)) == 30_000
-    assert time.perf_counter() - start < 2  # 3 s and more where each of them is tried at each place
+    assert time.thread_time() - start < 2  # 3 s and more where each of them is tried at each place

@@ -1,0 +1,334 @@
+"""The table of settings: each declared once, with what it may be and what is said of it. Knows no file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from app.setting_rules import ByModel, Device, Flag, Folder, Number, OneOf, Rule, Text
+from engine.decode import overflow
+from engine.decode.limits import RANGES, Range
+from engine.fit import choices, guard
+from engine.fit.advice import PREFERENCES
+from engine.types import SamplingParams, TemplateOptions
+
+THEMES = ("system", "light", "dark")
+TEXT_SIZES = ("90", "100", "110", "125", "150")  # percent
+LANGUAGES = ("system", "en")
+THINKING = ("auto", "on", "off")  # auto: as the model's template has it by itself
+FORMATS = ("auto", *choices.FORMATS)
+SPECULATE = ("auto", "ngram", "draft", "off")
+KV = ("auto", "32", "16", "8", "4")
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """How a setting is declared: what it may be, and what a person is told of it.
+
+    ``group`` is one of GROUPS; those of REMEMBERED are what the window was like, and stand in no dialog.
+    ``counts_from`` says when a change counts: at once, from the next "load" of a model, or the next "start".
+    """
+
+    rule: Rule
+    label: str
+    help: str
+    group: str
+    unit: str = ""
+    none: str = ""  # what is meant where there is no value
+    counts_from: str = ""
+
+
+APPEARANCE, MODELS, ANSWERS, COSTS = "Appearance", "Models and memory", "Answers", "Costs"
+REMEMBERED = "Remembered"
+GROUPS = (APPEARANCE, MODELS, ANSWERS, COSTS, REMEMBERED)
+
+
+def _setting(default: object, rule: Rule, label: str, help: str, group: str, **more: str) -> Any:
+    """A field with its card; Any, because the field's own annotation is the type."""
+    return field(default=default, metadata={"card": Card(rule, label, help, group, **more)})
+
+
+_SAMPLING = SamplingParams()
+_PIXELS = Number(Range(1, 1 << 15, is_whole=True), may_be_none=True)
+_TOKENS = Number(Range(1, 1 << 24, is_whole=True), may_be_none=True)
+_AMOUNT = Number(Range(0, 1e9), may_be_none=True)
+_CONTEXT = Number(Range(choices.MIN_CONTEXT, 1 << 24, is_whole=True), may_be_none=True)
+_THREADS = Number(Range(1, 1024, is_whole=True), may_be_none=True)
+_MINUTES = Number(Range(1, 1440, is_whole=True), may_be_none=True)
+_THEME = OneOf(THEMES, ("System", "Light", "Dark"))
+_TEXT_SIZE = OneOf(TEXT_SIZES, tuple(f"{size}\u00a0%" for size in TEXT_SIZES))
+_LANGUAGE = OneOf(LANGUAGES, ("English, the system's figures", "English"))
+_GUARD = OneOf(guard.LEVELS, ("Strict", "Relaxed", "Off"))
+_PREFERENCE = OneOf(PREFERENCES, ("Quality", "Speed", "Context"))
+_THINKING = OneOf(THINKING, ("Auto", "On", "Off"))
+_WHEN_FULL = OneOf(overflow.POLICIES, ("Stop", "Oldest", "Middle"))
+_SPECULATE = OneOf(SPECULATE, ("Auto", "N-gram", "Model", "Off"))
+OF_A_MODEL: dict[str, Rule] = {
+    "format": OneOf(FORMATS),
+    "context": _CONTEXT,
+    "kv": OneOf(KV),
+    "gpu_layers": Number(Range(0, 1 << 16, is_whole=True), may_be_none=True),
+    "draft": Text(),
+}
+"""By the names of the fields of LoadSpec."""
+_BY_MODEL = Card(ByModel(OF_A_MODEL), "Models", "What was applied in Tuning, by model.", REMEMBERED)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings. None: not chosen (``context``, ``max_tokens``), drawn anew each time (``seed``).
+
+    ``models`` has what was applied in the window for each model. ``format`` and ``context`` are those of the
+    last model where it has none of its own: earlier versions kept them alone.
+    """
+
+    theme: str = _setting("system", _THEME, "Theme", "Dark or light, or as the system has it.", APPEARANCE)
+    text_size: str = _setting(
+        "100",
+        _TEXT_SIZE,
+        "Text size",
+        "All of the window grows with its text.",
+        APPEARANCE,
+        counts_from="start",
+    )
+    language: str = _setting(
+        "system",
+        _LANGUAGE,
+        "Language",
+        "There is English so far. Figures can follow the system.",
+        APPEARANCE,
+    )
+    last_model: str | None = _setting(
+        None, Text(may_be_none=True), "Last model", "What is loaded at the start.", REMEMBERED
+    )
+    format: str = _setting(
+        "auto", OneOf(FORMATS), "Format", "Of the last model, as earlier versions kept it.", REMEMBERED
+    )
+    context: int | None = _setting(
+        None, _CONTEXT, "Context", "Of the last model, as earlier versions kept it.", REMEMBERED
+    )
+    models: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict, hash=False, metadata={"card": _BY_MODEL}
+    )
+    models_folder: str | None = _setting(
+        None,
+        Folder(),
+        "Models folder",
+        "Moving it takes the models along, or leaves all as it is.",
+        MODELS,
+    )
+    data_folder: str | None = _setting(
+        None,
+        Folder(),
+        "Data folder",
+        "Chats and what was measured. Settings stay where they are.",
+        MODELS,
+    )
+    device: str = _setting(
+        "auto",
+        Device(),
+        "Device",
+        "What models run on. Auto takes the quickest that is there.",
+        MODELS,
+        counts_from="load",
+    )
+    threads: int | None = _setting(
+        None,
+        _THREADS,
+        "Threads",
+        "More than the cores can feed only gets in the way.",
+        MODELS,
+        none="The quickest, as measured",
+        counts_from="load",
+    )
+    guard: str = _setting(
+        guard.RELAXED,
+        _GUARD,
+        "Memory guard",
+        "Strict loads what fits with a margin, Relaxed all that fits, Off everything.",
+        MODELS,
+        counts_from="load",
+    )
+    unload_after: int | None = _setting(
+        None,
+        _MINUTES,
+        "Unload when idle",
+        "Gives the memory back. The next message loads it again.",
+        MODELS,
+        unit="minutes",
+        none="Never",
+    )
+    preference: str = _setting(
+        "quality",
+        _PREFERENCE,
+        "Recommend for",
+        "What recommended settings are best at.",
+        MODELS,
+    )
+    window_width: int | None = _setting(None, _PIXELS, "Window width", "At the last end.", REMEMBERED)
+    window_height: int | None = _setting(None, _PIXELS, "Window height", "At the last end.", REMEMBERED)
+    sidebar_open: bool = _setting(True, Flag(), "Sidebar", "Whether it is open.", REMEMBERED)
+    tuning_open: bool = _setting(True, Flag(), "Tuning", "Whether it is open.", REMEMBERED)
+    system_prompt: str = _setting(
+        "",
+        Text(is_long=True),
+        "Instructions",
+        "What every chat is told before its first message.",
+        ANSWERS,
+    )
+    max_tokens: int | None = _setting(
+        1024,
+        _TOKENS,
+        "Longest answer",
+        "An answer ends there; Continue goes on.",
+        ANSWERS,
+        unit="tokens",
+        none="No limit",
+    )
+    thinking: str = _setting(
+        "auto",
+        _THINKING,
+        "Thinking",
+        "Whether models that can think do so. Auto is as the model has it.",
+        ANSWERS,
+    )
+    when_full: str = _setting(
+        overflow.OLDEST,
+        _WHEN_FULL,
+        "When the context is full",
+        "The answer stops, or the oldest or the middle part of the chat is left out.",
+        ANSWERS,
+    )
+    speculate: str = _setting(
+        "auto", _SPECULATE, "Drafting", "Who guesses tokens ahead: faster, and the same answer.", ANSWERS
+    )
+    temperature: float = _setting(
+        _SAMPLING.temperature,
+        Number(RANGES["temperature"]),
+        "Temperature",
+        "0 takes the likeliest token each time; more is more varied.",
+        ANSWERS,
+    )
+    top_k: int = _setting(
+        _SAMPLING.top_k, Number(RANGES["top_k"]), "Top k", "Only so many of the likeliest. 0 is off.", ANSWERS
+    )
+    top_p: float = _setting(
+        _SAMPLING.top_p,
+        Number(RANGES["top_p"]),
+        "Top p",
+        "The likeliest that make up this share. 1 is off.",
+        ANSWERS,
+    )
+    min_p: float = _setting(
+        _SAMPLING.min_p,
+        Number(RANGES["min_p"]),
+        "Min p",
+        "At least this share of the likeliest one's chance. 0 is off.",
+        ANSWERS,
+    )
+    seed: int | None = _setting(
+        None,
+        Number(RANGES["seed"], may_be_none=True),
+        "Seed",
+        "The same seed, the same answer.",
+        ANSWERS,
+        none="A new one each time",
+    )
+    repeat_penalty: float = _setting(
+        _SAMPLING.repeat_penalty,
+        Number(RANGES["repeat_penalty"]),
+        "Repeat penalty",
+        "Above 1 what was said becomes less likely. 1 is off.",
+        ANSWERS,
+    )
+    presence_penalty: float = _setting(
+        _SAMPLING.presence_penalty,
+        Number(RANGES["presence_penalty"]),
+        "Presence penalty",
+        "Taken from each token that was used at all. 0 is off.",
+        ANSWERS,
+    )
+    frequency_penalty: float = _setting(
+        _SAMPLING.frequency_penalty,
+        Number(RANGES["frequency_penalty"]),
+        "Frequency penalty",
+        "Taken from a token for each time it was used. 0 is off.",
+        ANSWERS,
+    )
+    currency: str = _setting("$", Text(), "Currency", "Of all prices.", COSTS)
+    electricity_price: float | None = _setting(
+        None, _AMOUNT, "Electricity", "The price on your bill.", COSTS, unit="per kWh", none="Unknown"
+    )
+    power_watts: float | None = _setting(
+        None,
+        _AMOUNT,
+        "While it answers",
+        "The whole computer, read from a meter at the plug.",
+        COSTS,
+        unit="W at the wall",
+        none="Unknown",
+    )
+    idle_watts: float | None = _setting(
+        None,
+        _AMOUNT,
+        "At rest",
+        "The same with nothing to do.",
+        COSTS,
+        unit="W at the wall",
+        none="Unknown",
+    )
+    hardware_price: float | None = _setting(
+        None, _AMOUNT, "Computer", "What it has cost, or the part that counts.", COSTS, none="Unknown"
+    )
+    hardware_years: float | None = _setting(
+        None,
+        Number(Range(0.1, 50), may_be_none=True),
+        "Used for",
+        "Until it is replaced.",
+        COSTS,
+        unit="years",
+        none="Unknown",
+    )
+    hardware_hours: float | None = _setting(
+        None,
+        Number(Range(0.01, 24), may_be_none=True),
+        "Busy",
+        "Making tokens, on average.",
+        COSTS,
+        unit="hours a day",
+        none="Unknown",
+    )
+    api_input_price: float | None = _setting(
+        None,
+        _AMOUNT,
+        "API, tokens read",
+        "What a service takes for a prompt.",
+        COSTS,
+        unit="per million",
+        none="Unknown",
+    )
+    api_output_price: float | None = _setting(
+        None,
+        _AMOUNT,
+        "API, tokens written",
+        "And for an answer.",
+        COSTS,
+        unit="per million",
+        none="Unknown",
+    )
+    unknown: Mapping[str, object] = field(default_factory=dict, hash=False)  # of newer versions; kept
+
+    def sampling(self) -> SamplingParams:
+        """The sampling settings as the engine takes them; what one answer alone can want is left off."""
+        names = [each.name for each in fields(SamplingParams) if each.name in CARDS]
+        return SamplingParams(**{name: getattr(self, name) for name in names})
+
+    def template(self) -> TemplateOptions:
+        """What chat templates are told."""
+        return TemplateOptions(thinking=_THINKS[self.thinking])
+
+
+_THINKS = {"auto": None, "on": True, "off": False}
+CARDS: dict[str, Card] = {each.name: each.metadata["card"] for each in fields(Settings) if each.metadata}
+"""Every setting's card, by its name."""

@@ -1,0 +1,347 @@
+"""The gauges of speed: every chat has its own figures, and the window shows those of the chat in view.
+
+Answers that are written at the same time are added up apart from that, under a name of their own. What is
+predicted for a moment stands beside what is measured in it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app import live_prediction, readouts
+from app.live_prediction import Moment, Pace, PaceMeter
+from app.machine_load import MachineLoad
+from app.prediction_record import Judged
+from app.reading import reading_of
+from app.why import (
+    HOLD_S,
+    NOT_MEASURED,
+    READING,
+    SLOWER,
+    Situation,
+    Slowness,
+    SteadyVerdict,
+    Verdict,
+    explain,
+)
+from engine.events import AnswerStats, StepStats
+from engine.fit.speed import predict, prefill_s
+from engine.types import LoadPlan
+from ui import numbers
+from ui.latency import NUM_STEPS
+from ui.main_window import MainWindow
+from ui.numbers import NBSP
+from ui.values import SpeedView, WhyView
+
+SETTLED_TOKENS = 5  # the first steps of an answer say little about its speed
+JUDGED_TOKENS = 16  # a shorter answer is no test of a prediction
+SUM_EVERY_S = 0.5
+READING_S = 0.5  # a piece of a prompt takes about 0.1 s
+FIGURES_EVERY_S = 0.25  # predictions and bandwidth: their digits may change four times a second
+
+
+@dataclass(slots=True)
+class _Chat:
+    """Figures of the answer that was written last in a chat, with the steps that the latency line has."""
+
+    view: SpeedView
+    slowness: Slowness
+    steps_ms: deque[float] = field(default_factory=lambda: deque(maxlen=NUM_STEPS))
+    tokens: int = 0  # in its context
+    pace: PaceMeter = field(default_factory=PaceMeter)
+    generated: int = 0
+    predicted_s: float = 0.0  # of the tokens that were predicted one after another
+    predicted_tokens: int = 0
+    most_chats: int = 1
+    is_paused: bool = False
+    verdict: Verdict = NOT_MEASURED
+    cause: str = ""  # of its being slower, where something outside is to blame
+    figures_s: float = float("-inf")
+
+
+class SpeedGauge(QObject):
+    """``is_shown`` tells whether a chat is in view; ``show`` must be called when another one comes there.
+
+    ``judged`` carries a Judged for every ended answer that was long enough. ``machine`` gives the newest
+    reading of the machine's load, ``gpu_over_bytes`` what is reserved on a GPU above the memory it has.
+    """
+
+    judged = Signal(object)
+
+    def __init__(
+        self,
+        window: MainWindow,
+        is_shown: Callable[[str], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self._window = window
+        self._is_shown = is_shown
+        self._clock = clock
+        self.machine: Callable[[], MachineLoad] = MachineLoad
+        self.gpu_over_bytes = 0
+        self._chats: dict[str, _Chat] = {}
+        self._rates: dict[str, float | None] = {}  # tok/s of the chats in which an answer is being written
+        self._shown = SpeedView()
+        self._together = ""
+        self._added_s = float("-inf")
+        self._read_s: dict[str, float] = {}  # when a piece of a chat's prompt was read last
+        self._plan: LoadPlan | None = None
+        self._pace = Pace()  # of the last answer
+        self._verdict = NOT_MEASURED  # of what is shown, whether the line says it already or not
+        self._why = SteadyVerdict(clock)
+        self.why_timer = QTimer(self, singleShot=True, interval=int(1000 * HOLD_S))
+        self.why_timer.timeout.connect(self._push_again)
+
+    @property
+    def plan(self) -> LoadPlan | None:
+        """What is predicted by."""
+        return self._plan
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the line says that is shown."""
+        return self._why.shown
+
+    @property
+    def moment(self) -> Moment:
+        """The chats that are being answered, else the one in view, as it was left."""
+        shown = next((chat for key, chat in self._chats.items() if self._is_shown(key)), None)
+        pace = shown.pace.pace if shown else self._pace
+        running = [self._chats[each] for each in self._rates]
+        tokens = tuple(chat.tokens for chat in running if not chat.is_paused)
+        return Moment(tokens or (max(1, shown.tokens if shown else 1),), pace)
+
+    @property
+    def drafting(self) -> tuple[float, float] | None:
+        """Of the answer in view: the share of drafted tokens that stood, and how many a step checks."""
+        accepted, rows = self._shown.drafts_accepted, self.moment.pace.rows
+        return None if accepted is None or rows <= 1.0 else (accepted, rows - 1.0)
+
+    def use(self, plan: LoadPlan | None) -> None:
+        """Another model, or the same with what was measured meanwhile: predict for it from now on."""
+        before, self._plan = self._plan, plan
+        is_same = before is not None and plan is not None and before.model == plan.model
+        if not is_same:
+            self._pace = Pace()
+        if not self._rates and not (is_same and self._is_answered):
+            self._show_idle(replace(self._shown, step_ms=(), is_new_answer=False))
+
+    @property
+    def _is_answered(self) -> bool:
+        """Whether the chat in view has an answer of this run: what was predicted of it stands beside it."""
+        return any(self._is_shown(chat_id) for chat_id in self._chats)
+
+    def stop(self) -> None:
+        """Show nothing any more by itself."""
+        self.why_timer.stop()
+
+    def step(self, chat_id: str, event: StepStats, tokens: int = 0, text: Callable[[], str] = str) -> None:
+        """Take the live figures of an answer whose chat holds ``tokens``; ``text`` gives what is written."""
+        is_new = chat_id not in self._rates
+        if is_new:
+            slowness, pace = Slowness(self._clock), PaceMeter(self._pace)
+            self._chats[chat_id] = _Chat(SpeedView(), slowness, pace=pace, verdict=self._verdict)
+        chat = self._chats[chat_id]
+        chat.is_paused = False
+        chat.steps_ms.extend(event.step_ms)
+        chat.pace.take(event)
+        rate = event.recent_tps if event.generated_tokens >= SETTLED_TOKENS else None
+        self._rates[chat_id] = rate
+        new_tokens = event.generated_tokens - chat.generated
+        chat.generated, chat.tokens = event.generated_tokens, tokens
+        chat.view = replace(
+            chat.view,
+            decode_tps=rate,
+            is_live=True,
+            ttft_s=event.ttft_s,
+            drafts_accepted=readouts.drafts_accepted(event),
+            drafting_off=event.drafting_off,
+        )
+        self._predict(chat, new_tokens, text)
+        if self._clock() - self._added_s >= SUM_EVERY_S:
+            self._add_up(except_for=chat_id)
+        if self._is_shown(chat_id):
+            self._push(replace(chat.view, step_ms=event.step_ms, is_new_answer=is_new), chat.verdict)
+
+    def _predict(self, chat: _Chat, new_tokens: int, text: Callable[[], str]) -> None:
+        """Predict this moment of ``chat``, four times a second, and add it to what it takes in all."""
+        now, plan = self._clock(), self._plan
+        if plan is not None and now - chat.figures_s >= FIGURES_EVERY_S:
+            chat.figures_s = now
+            self._show_figures(chat, plan, text())
+        if chat.generated > 1 and chat.view.predicted_tps:  # the first token is the prompt's
+            chat.predicted_tokens += new_tokens
+            chat.predicted_s += new_tokens / chat.view.predicted_tps
+
+    def _show_figures(self, chat: _Chat, plan: LoadPlan, text: str) -> None:
+        moment = Moment(self.moment.tokens, chat.pace.pace)
+        rate = chat.view.decode_tps
+        predicted = live_prediction.predicted_tps(plan, moment)
+        is_reading = self._is_reading(chat)
+        sure = predicted * min(1.0, (1 - predict(plan).band) / SLOWER)  # rough figures accuse nobody
+        is_slower = chat.slowness.observe(None if is_reading else rate, sure)
+        chat.most_chats = max(chat.most_chats, moment.num_chats)
+        if rate is not None:  # until then the last answer's holds
+            situation = self._situation(plan, moment, rate, predicted, is_slower)
+            chat.verdict = READING if is_reading else explain(situation)
+        if is_reading or (is_slower and chat.verdict.is_outside):
+            chat.cause = chat.verdict.kind
+        chat.view = replace(
+            chat.view,
+            predicted_tps=predicted,
+            limit_tps=live_prediction.bandwidth_limit_tps(plan, moment),
+            is_slower=is_slower,
+            reading_tps=reading_of(text, chat.generated),
+            read_gbps=None if rate is None else live_prediction.measured_gbps(plan, moment, rate),
+            peak_gbps=live_prediction.peak_gbps(plan),
+        )
+
+    def _situation(
+        self, plan: LoadPlan, moment: Moment, rate: float | None, predicted: float, is_slower: bool
+    ) -> Situation:
+        return Situation(
+            measured_tps=rate,
+            predicted_tps=predicted,
+            is_slower=is_slower,
+            parts=live_prediction.parts(plan, moment),
+            machine=self.machine(),
+            threads=plan.threads,
+            num_chats=moment.num_chats,
+            disk_layers=plan.disk_layers,
+            num_layers=plan.model.num_layers,
+            gpu_over_bytes=self.gpu_over_bytes,
+            spilled_layers=plan.model.num_layers - plan.gpu_layers if plan.verdict == "spills" else 0,
+            kernels=plan.kernels,
+            native_missing=plan.hardware.native_missing,
+            drafts_gain=live_prediction.drafts_gain(plan, moment) if plan.hardware.calibration else None,
+        )
+
+    def read(self, chat_id: str) -> None:
+        """A piece of a chat's prompt has been read, and the other answers have waited for it."""
+        self._read_s[chat_id] = self._clock()
+
+    def _is_reading(self, chat: _Chat) -> bool:
+        """Whether another chat's prompt is being read, a piece before every step."""
+        now = self._clock()
+        recent = [chat_id for chat_id, then in self._read_s.items() if now - then < READING_S]
+        return any(self._chats.get(chat_id) is not chat for chat_id in recent)
+
+    def pause(self, chat_id: str) -> None:
+        """The answer waits: it has no speed until it goes on."""
+        if chat_id in self._rates:
+            self._rates[chat_id] = None
+            chat = self._chats[chat_id]
+            chat.is_paused = True
+            chat.view = replace(chat.view, decode_tps=None, is_slower=False, read_gbps=None)
+            self._add_up(except_for=chat_id)
+            if self._is_shown(chat_id):
+                self._push(chat.view, chat.verdict)
+
+    def end(self, chat_id: str, stats: AnswerStats) -> float | None:
+        """An answer has ended, with this speed predicted; one without a step leaves the last figures."""
+        if self._rates.pop(chat_id, _NO_STEP) is _NO_STEP:
+            return None
+        chat = self._chats[chat_id]
+        self._pace = chat.pace.pace
+        chat.view = replace(
+            self._settled(chat, stats),
+            decode_tps=stats.decode_tps,
+            is_live=False,
+            ttft_s=stats.ttft_s,
+            prefill_tps=readouts.prompt_speed(stats),
+            drafts_accepted=readouts.drafts_accepted(stats),
+            is_slower=False,
+        )
+        self._judge(chat, stats)
+        self._add_up(except_for=chat_id)
+        if self._is_shown(chat_id):
+            self._push(chat.view, chat.verdict)
+        return chat.view.predicted_tps
+
+    def _settled(self, chat: _Chat, stats: AnswerStats) -> SpeedView:
+        """The view with means of the whole answer: its last moment says little beside its mean speed."""
+        plan, measured = self._plan, stats.decode_tps
+        if plan is None or not chat.predicted_s:
+            return chat.view
+        tokens, steps = stats.generated_tokens, max(1, stats.generated_tokens - stats.accepted_tokens)
+        now = Moment((chat.tokens,) * chat.most_chats, Pace(tokens / steps, 1 + stats.drafted_tokens / steps))
+        return replace(
+            chat.view,
+            predicted_tps=chat.predicted_tokens / chat.predicted_s,
+            limit_tps=live_prediction.bandwidth_limit_tps(plan, now),
+            read_gbps=None if measured is None else live_prediction.measured_gbps(plan, now, measured),
+        )
+
+    def _judge(self, chat: _Chat, stats: AnswerStats) -> None:
+        """Hand on what was predicted of an answer and what it was."""
+        plan, measured = self._plan, stats.decode_tps
+        if plan is None or measured is None or stats.generated_tokens < JUDGED_TOKENS or not chat.predicted_s:
+            return
+        self.judged.emit(
+            Judged(
+                when_s=time.time(),
+                model=plan.model.name,
+                format=plan.format,
+                context=plan.context,
+                kernels=plan.kernels,
+                device=plan.device,
+                tokens=chat.tokens,
+                chats=chat.most_chats,
+                predicted_tps=chat.predicted_tokens / chat.predicted_s,
+                measured_tps=measured,
+                predicted_ttft_s=prefill_s(plan, stats.prompt_tokens, stats.reused_tokens),
+                ttft_s=stats.ttft_s,
+                basis=predict(plan).basis,
+                cause=chat.cause,
+            )
+        )
+
+    def show(self, chat_id: str | None, stored: SpeedView) -> None:
+        """Another chat is in view; ``stored`` are figures of its last answer from an earlier run."""
+        chat = self._chats.get(chat_id or "")
+        if chat is None:
+            self._show_idle(replace(stored, is_new_answer=True))
+        else:
+            view = replace(chat.view, step_ms=tuple(chat.steps_ms), is_new_answer=True)
+            self._push(view, chat.verdict)
+
+    def _show_idle(self, view: SpeedView) -> None:
+        """A view that no running answer moves: what is predicted for the chat as it is."""
+        plan, moment = self._plan, self.moment
+        if plan is None:
+            self._push(replace(view, predicted_tps=None, limit_tps=None, peak_gbps=None), NOT_MEASURED)
+            return
+        predicted = live_prediction.predicted_tps(plan, moment)
+        limit, peak = live_prediction.bandwidth_limit_tps(plan, moment), live_prediction.peak_gbps(plan)
+        verdict = explain(self._situation(plan, moment, view.decode_tps, predicted, is_slower=False))
+        self._push(replace(view, predicted_tps=predicted, limit_tps=limit, peak_gbps=peak), verdict)
+
+    def _push(self, view: SpeedView, verdict: Verdict) -> None:
+        self._shown, self._verdict = view, verdict
+        why = self._why.offer(verdict)
+        if not self._why.stands(verdict) and not self.why_timer.isActive():
+            self.why_timer.start()
+        shown = WhyView(why.sentence, why.is_warning, can_explain=self._plan is not None)
+        self._window.set_speed(replace(view, together=self._together, why=shown))
+
+    def _push_again(self) -> None:
+        """Show a verdict that came too soon after another one, if it still holds."""
+        self._push(replace(self._shown, step_ms=(), is_new_answer=False), self._verdict)
+
+    def _add_up(self, except_for: str) -> None:
+        """The speed of all answers together. The chat ``except_for`` is shown by the caller if at all."""
+        self._added_s = self._clock()
+        rates = [rate for rate in self._rates.values() if rate is not None]
+        words = f"{len(rates)} chats · {numbers.tps(sum(rates))}{NBSP}tok/s together"
+        before, self._together = self._together, words if len(rates) > 1 else ""
+        if self._together != before and not self._is_shown(except_for):
+            self._push(replace(self._shown, step_ms=(), is_new_answer=False), self._verdict)
+
+
+_NO_STEP = object()

@@ -1,0 +1,66 @@
+"""What a runner can do with a model, and how a model is run that the lean decoder does not serve.
+
+Words of `engine.types`, frozen values, standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLayer:
+    """What one layer of a model that transformers runs keeps of a sequence."""
+
+    per_token: int = 0  # numbers of a token's keys and values, in the model's precision
+    conv: int = 0  # numbers of a convolution's last inputs, whatever the length; in the model's precision
+    recurrent: int = 0  # numbers of a running state, whatever the length; in float32
+
+    @property
+    def has_state(self) -> bool:
+        """Whether it keeps something that is no list of tokens: it cannot be taken back."""
+        return bool(self.conv or self.recurrent)
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a runner can do. Every lack is a sentence that says why; empty: it can."""
+
+    no_trim: str = ""
+    no_shared_prefix: str = ""
+    no_batch: str = ""
+
+    @property
+    def can_trim(self) -> bool:
+        """Whether a cache can forget its last tokens."""
+        return not self.no_trim
+
+    @property
+    def can_share_prefix(self) -> bool:
+        """Whether sequences can share what they keep of a common beginning."""
+        return not self.no_shared_prefix
+
+    @property
+    def can_batch(self) -> bool:
+        """Whether several sequences are computed at once rather than one after another."""
+        return not self.no_batch
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return tuple(each for each in (self.no_trim, self.no_shared_prefix, self.no_batch) if each)
+
+
+CAN_ALL = Capabilities()
+"""Nothing is lacking: the lean decoder."""
+
+
+@dataclass(frozen=True, slots=True)
+class GenericOptions:
+    """How a model is run that the lean decoder does not serve: as the class that transformers has for it."""
+
+    class_name: str  # Qwen3MoeForCausalLM, ...
+    reason: str  # why the lean decoder does not, a few words
+    cache: tuple[CacheLayer, ...]
+    capabilities: Capabilities
+    is_stepwise: bool = False  # behind a first piece, tokens go in one by one
+    read_fraction: float = 1.0  # of the weights: what one token reads, some experts of all

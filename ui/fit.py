@@ -1,0 +1,7 @@
+"""How the four kinds of fit are said, drawn and coloured, wherever a model's memory is judged."""
+
+from __future__ import annotations
+
+FIT_WORDS = {"fits": "fits", "tight": "fits tightly", "spills": "spills", "no": "does not fit"}
+FIT_ICONS = {"fits": "circle-check", "tight": "triangle-alert", "spills": "triangle-alert", "no": "circle-x"}
+FIT_TOKENS = {"fits": "ok", "tight": "warn", "spills": "warn", "no": "bad"}  # names of colours

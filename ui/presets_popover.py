@@ -1,0 +1,286 @@
+"""The popover that says how this chat is answered: instructions, sampling, length, and the presets of these.
+
+Shows values and emits what the user chose; knows neither ranges nor chats.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from PySide6.QtCore import QEvent, QObject, QRect, Qt, QTimer, Signal
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import (
+    QGridLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QMenu,
+    QPlainTextEdit,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui import theme
+from ui.card import Card
+from ui.controls import Button
+from ui.label import Label
+from ui.values import PresetsView
+
+WIDTH, TEXT_PX = 480, 108
+TYPING_MS = 400  # after the last key of the instructions
+MOST_CHARS = 20_000
+_SHOWN_NAME = 28  # characters
+# name, label, what stands in an empty field ("" where there is always a value), tooltip
+FIELDS = (
+    ("temperature", "Temperature", "", "0 takes the likeliest token each time; more is more varied"),
+    ("top_k", "Top k", "", "Only so many of the likeliest tokens; 0 is off"),
+    ("top_p", "Top p", "", "Only the likeliest tokens that make up this share; 1 is off"),
+    ("min_p", "Min p", "", "Only tokens with this share of the likeliest one's chance; 0 is off"),
+    ("repeat_penalty", "Repeat penalty", "", "Above 1 what was said becomes less likely; 1 is off"),
+    ("presence_penalty", "Presence penalty", "", "Taken from each token the answer has; 0 is off"),
+    ("frequency_penalty", "Frequency penalty", "", "Taken as often as the answer has the token; 0 is off"),
+    ("seed", "Seed", "New each time", "The same seed gives the same answer"),
+    ("max_tokens", "Longest answer", "No limit", "In tokens; an answer ends there, Continue goes on"),
+)
+_WHOLE = ("top_k", "seed", "max_tokens")
+
+
+class NumberLine(QLineEdit):
+    """A number; ``chosen`` carries it, or None for an empty line that may be one. What is no number goes back
+    to what was there.
+    """
+
+    chosen = Signal(object)
+
+    def __init__(self, label: str, none: str, *, is_whole: bool) -> None:
+        super().__init__()
+        self._none, self._is_whole = none, is_whole
+        self._shown = ""
+        self.setAccessibleName(label)
+        self.setPlaceholderText(none)
+        self.setFont(theme.font("ui", 500))
+        self.setFixedHeight(32)
+        self.setMaxLength(24)
+        self.editingFinished.connect(self._on_finished)
+
+    def show_value(self, value: object) -> None:
+        """Show a number, or None."""
+        self._shown = "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+        self.setText(self._shown)
+
+    def _on_finished(self) -> None:
+        text = self.text().strip().replace(",", ".")
+        if text == self._shown:
+            return
+        try:
+            value = None if not text and self._none else int(text) if self._is_whole else float(text)
+        except ValueError:
+            self.setText(self._shown)
+            return
+        self.chosen.emit(value)
+
+
+class InstructionsEdit(QPlainTextEdit):
+    """``changed_to`` carries the text when typing pauses, and when the keyboard leaves."""
+
+    changed_to = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown = ""
+        self._timer = QTimer(self, singleShot=True, interval=TYPING_MS)
+        self._timer.timeout.connect(self.give)
+        self.setAccessibleName("Instructions")
+        self.setPlaceholderText("What the model is told before the first message")
+        self.setTabChangesFocus(True)
+        self.setFont(theme.font("ui", 400))
+        self.setFixedHeight(TEXT_PX)
+        self.textChanged.connect(self._timer.start)
+
+    def show_text(self, text: str) -> None:
+        """Show a text, unless one is being typed."""
+        self._shown = text
+        if not self.hasFocus() and text != self.toPlainText():
+            self.setPlainText(text)
+
+    def give(self) -> None:
+        """Say what is typed, if that is new."""
+        self._timer.stop()
+        text = self.toPlainText()[:MOST_CHARS]
+        if text != self._shown:
+            self._shown = text
+            self.changed_to.emit(text)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.give()
+
+
+class PresetsPopover(QWidget):
+    """``option_changed`` carries the name of a setting and a value; the others carry a preset's name.
+
+    A click beside it or Esc closes it, and ``closed`` fires.
+    """
+
+    option_changed = Signal(str, object)
+    reset_clicked = Signal()
+    preset_chosen = Signal(str)
+    save_clicked = Signal()
+    delete_clicked = Signal(str)
+    import_clicked = Signal()
+    export_clicked = Signal()
+    closed = Signal()
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._window = parent
+        self._view = PresetsView({})
+        self.setAccessibleName("How this chat is answered")
+        self.panel = Card(is_popup=True, parent=self)
+        self.instructions = InstructionsEdit()
+        self.lines = {
+            name: NumberLine(label, none, is_whole=name in _WHOLE) for name, label, none, _ in FIELDS
+        }
+        self.preset = Button("Preset", "chevron-down", "secondary", is_small=True)
+        self.reset = Button("Reset", None, "ghost", is_small=True)
+        self.reset.setToolTip("Answer this chat as the settings say")
+        self._build()
+        self.instructions.changed_to.connect(partial(self.option_changed.emit, "system_prompt"))
+        for name, line in self.lines.items():
+            line.chosen.connect(partial(self.option_changed.emit, name))
+        self.preset.clicked.connect(lambda _=False: self.open_presets())
+        self.reset.clicked.connect(lambda _=False: self.reset_clicked.emit())
+        parent.installEventFilter(self)
+        theme.notifier().changed.connect(self._dress)
+        self.hide()
+
+    def set_view(self, view: PresetsView) -> None:
+        """Show how the chat is answered now."""
+        self._view = view
+        self.instructions.show_text(str(view.values.get("system_prompt", "")))
+        for name, line in self.lines.items():
+            line.show_value(view.values.get(name))
+        chosen = view.chosen or ("own values" if view.own else "none")
+        self.preset.setText(f"Preset: {_shortened(chosen)}")
+        self.preset.setAccessibleName(f"Preset: {chosen}")
+        self.reset.setEnabled(bool(view.own))
+
+    def open_under(self, anchor: QRect) -> None:
+        """Open below ``anchor``, in coordinates of the parent, ending where that ends."""
+        self.setGeometry(self._window.rect())
+        shadow = Card.SHADOW
+        width = min(WIDTH, self.width() - 32) + 2 * shadow
+        height = min(self.panel.sizeHint().height(), self.height() - 16)
+        left = max(16 - shadow, anchor.right() - width + shadow)
+        self.panel.setGeometry(left, anchor.bottom() + 7 - shadow, width, height)
+        self.show()
+        self.raise_()
+        self._dress()
+        self.instructions.setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def close_popover(self) -> None:
+        """Close it; what is typed counts."""
+        if self.isVisible():
+            self.instructions.give()
+            self.hide()
+            self.closed.emit()
+
+    def open_presets(self) -> QMenu:
+        """List the presets and what can be done with them."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        for name in self._view.names:
+            action = menu.addAction(name.replace("&", "&&"))
+            action.setCheckable(True)
+            action.setChecked(name == self._view.chosen)
+            action.triggered.connect(partial(self._choose, name))
+        if self._view.names:
+            menu.addSeparator()
+        menu.addAction("Save as a preset…").triggered.connect(lambda _=False: self.save_clicked.emit())
+        if chosen := self._view.chosen:
+            deleting = menu.addAction(f"Delete “{chosen.replace('&', '&&')}”")
+            deleting.triggered.connect(lambda _=False: self.delete_clicked.emit(chosen))
+        menu.addSeparator()
+        menu.addAction("Import from a file…").triggered.connect(lambda _=False: self.import_clicked.emit())
+        menu.addAction("Export to a file…").triggered.connect(lambda _=False: self.export_clicked.emit())
+        menu.popup(self.preset.mapToGlobal(self.preset.rect().bottomLeft()))
+        return menu
+
+    def _dress(self) -> None:
+        """The fields' look, once there is somebody to see it: a style sheet costs time at every change."""
+        if self.isHidden():
+            return
+        colors = theme.palette()
+        ground, edge = colors.bg1.name(), colors.control.name()
+        self.panel.setStyleSheet(
+            f"QLineEdit, QPlainTextEdit {{ color: {colors.text1.name()}; background: {ground};"
+            f" border: 1px solid {edge}; border-radius: 6px; }}"
+            "QLineEdit { padding: 0 8px; } QPlainTextEdit { padding: 4px; }"
+            f"QLineEdit:focus, QPlainTextEdit:focus {{ border: 2px solid {colors.accent.name()}; }}"
+            "QLineEdit:focus { padding: 0 7px; } QPlainTextEdit:focus { padding: 3px; }"
+        )
+
+    def _choose(self, name: str, _: bool = False) -> None:
+        self.preset_chosen.emit(name)
+
+    def _build(self) -> None:
+        edge = Card.SHADOW + 16
+        column = QVBoxLayout(self.panel)
+        column.setContentsMargins(edge, edge - 4, edge, edge - 4)
+        column.setSpacing(8)
+        head = QHBoxLayout()
+        head.addWidget(Label("This chat", "title"))
+        head.addStretch(1)
+        head.addWidget(self.reset)
+        head.addWidget(self.preset)
+        column.addLayout(head)
+        column.addWidget(Label("Instructions", "small", "text2", 600))
+        column.addWidget(self.instructions)
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(12)
+        grid.setVerticalSpacing(4)
+        for at, (name, label, _, tooltip) in enumerate(FIELDS):
+            row, place = divmod(at, 3)
+            caption = Label(label, "small", "text2", 600)
+            self.lines[name].setToolTip(tooltip)
+            grid.addWidget(caption, 2 * row, place)
+            grid.addWidget(self.lines[name], 2 * row + 1, place)
+            grid.setColumnStretch(place, 1)
+        column.addLayout(grid)
+        column.addWidget(Label("Counts from the next answer, and is kept with this chat.", "small", "text3"))
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is self._window and event.type() == QEvent.Type.Resize:
+            self.close_popover()
+        return super().eventFilter(watched, event)
+
+    def event(self, event: QEvent) -> bool:
+        is_key = isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape
+        if is_key and event.type() == QEvent.Type.ShortcutOverride:
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape:
+            self.close_popover()
+            return
+        event.accept()  # the composer behind the popover gets no letters
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        inside = self.panel.geometry().adjusted(Card.SHADOW, Card.SHADOW, -Card.SHADOW, -Card.SHADOW)
+        if not inside.contains(event.position().toPoint()):
+            self.close_popover()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:
+        """Tab stays inside."""
+        stops = [self.instructions, *self.lines.values(), self.reset, self.preset]
+        stops = [stop for stop in stops if stop.isEnabled()]
+        held = next((at for at, stop in enumerate(stops) if stop.hasFocus()), -1)
+        reason = Qt.FocusReason.TabFocusReason if is_next else Qt.FocusReason.BacktabFocusReason
+        stops[(held + (1 if is_next else -1)) % len(stops)].setFocus(reason)
+        return True
+
+
+def _shortened(name: str) -> str:
+    """A name that leaves room for what stands beside it."""
+    return name if len(name) <= _SHOWN_NAME else f"{name[: _SHOWN_NAME - 1]}…"
