@@ -20,6 +20,7 @@ from engine.events import (
 from engine.protocol import EngineProtocol
 from engine.types import GenerateRequest, LoadPlan, MeasureWish
 from engine.waiting import until_done
+from engine.words import tr
 
 _log = logging.getLogger(__name__)
 
@@ -59,14 +60,15 @@ class _Absent:
 
     def measure(self, wish: MeasureWish) -> Generator[Measuring | Measured, None, None]:
         yield from ()
-        raise EngineBusyError("No model is loaded.", "Choose a model first.")
+        raise _no_model()
 
 
 class NoEngine(_Absent):
     """The engine could not be made: every wish is answered with the reason."""
 
     def __init__(self, reason: str) -> None:
-        self._error = EngineBusyError(f"The engine could not start: {reason}.", "Install the program again.")
+        words = tr("The engine could not start: {reason}.").format(reason=reason)
+        self._error = EngineBusyError(words, tr("Install the program again."))
 
     def load(self, plan: LoadPlan) -> Generator[LoadProgress | Loaded, None, None]:
         yield LoadProgress(0.0, "engine")
@@ -92,4 +94,8 @@ class ComingEngine(_Absent):
         yield from engine.load(plan)
 
     def submit(self, request: GenerateRequest) -> None:
-        raise EngineBusyError("No model is loaded.", "Choose a model first.")
+        raise _no_model()
+
+
+def _no_model() -> EngineBusyError:
+    return EngineBusyError(tr("No model is loaded."), tr("Choose a model first."))

@@ -24,20 +24,17 @@ from app.store import Store
 from app.store_lane import StoreLane
 from engine.events import Chunk, ContextShifted, Failed, Finished, Paused, Prefilled, StepStats
 from engine.types import GenerateRequest, LoadPlan, Message
+from engine.words import tr
 from ui import numbers
+from ui.chat_values import CounterView, MessageView
+from ui.gauge_values import SpeedView
 from ui.main_window import MainWindow
-from ui.values import CounterView, MessageView, NoticeAction, NoticeView, SpeedView
+from ui.values import NoticeAction, NoticeView
 
 SAVE_EVERY_S = 1.0
 STATS_EVERY_S = 0.25  # the digits change at most four times a second
 PLAIN = "plain-text"  # the action of a notice: continue the text of a model without a template
 SHOW_READING_S = 0.5  # a shorter pause needs no explanation
-CONTEXT_FULL = NoticeView(
-    "info",
-    "The context is full.",
-    "What was written is kept. Raise the context length in Tuning and press Apply, or start a new chat.",
-)
-TAKEN = NoticeView("info", "Another window goes on with this answer.", "It is shown here as it is written.")
 
 
 class AnswerDesk(QObject):
@@ -160,7 +157,8 @@ class AnswerDesk(QObject):
         answer.conversation.update(answer.turn_id, status=before.status, stats=before.stats)
         if self._is_shown(answer):
             self._window.set_message(turn_view(answer.conversation, before))
-            self._window.show_notice(TAKEN)
+            title = tr("Another window goes on with this answer.")
+            self._window.show_notice(NoticeView("info", title, tr("It is shown here as it is written.")))
         self.ended.emit(answer.chat_id)
 
     def stop(self, chat_id: str | None) -> None:
@@ -240,7 +238,8 @@ class AnswerDesk(QObject):
         # What was generated before a pause is read again, as a part of the prompt.
         answer.prompt_tokens = event.prompt_tokens - (answer.step.generated_tokens if answer.step else 0)
         if self._clock() - answer.begun_s >= SHOW_READING_S:
-            answer.reading = f"{numbers.count(event.prompt_tokens - event.reused_tokens)} tokens"
+            count = numbers.count(event.prompt_tokens - event.reused_tokens)
+            answer.reading = tr("{count} tokens").format(count=count)
         was_paused, answer.is_paused = answer.is_paused, False
         if was_paused or (not answer.has_begun and (answer.reading or event.notes)):
             self._refresh(answer)
@@ -311,13 +310,15 @@ class AnswerDesk(QObject):
         failed, is_shown = answer.failure, self._is_shown(answer)
         if failed is not None:
             is_offered = failed.kind == "no-template" and is_shown and answer.before is None
-            actions = (NoticeAction(PLAIN, "Continue my text"),) if is_offered else ()
-            title = failed.message if is_shown else f"In another chat: {failed.message}"
+            actions = (NoticeAction(PLAIN, tr("Continue my text")),) if is_offered else ()
+            title = failed.message
+            if not is_shown:
+                title = tr("In another chat: {message}").format(message=title)
             self._window.show_notice(NoticeView("error", title, failed.hint, actions, failed.details))
             if answer.before is None and not answer.has_begun and failed.kind != "bug":
                 self.refused.emit(answer)
         elif event.reason == "context" and is_shown:
-            self._window.show_notice(CONTEXT_FULL)
+            self._window.show_notice(_context_full())
 
     def _save(self, turn: Turn) -> None:
         self._store.write(turn.chat_id, lambda store: store.update_message(turn))
@@ -325,3 +326,10 @@ class AnswerDesk(QObject):
     def _is_shown(self, answer: RunningAnswer) -> bool:
         """Whether its chat is shown, and of that the branch it is written in."""
         return self._is_chat_shown(answer.chat_id) and answer.conversation.is_on_path(answer.turn_id)
+
+
+def _context_full() -> NoticeView:
+    text = tr(
+        "What was written is kept. Raise the context length in Tuning and press Apply, or start a new chat."
+    )
+    return NoticeView("info", tr("The context is full."), text)

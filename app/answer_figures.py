@@ -8,17 +8,18 @@ from typing import TypeVar
 
 from app import readouts
 from engine.events import AnswerStats, StepStats
+from engine.words import mark, tr
 from ui import numbers
-from ui.numbers import NBSP
-from ui.values import SpeedView
+from ui.gauge_values import SpeedView
 
 _ENDS = {
-    "done": "Ended by the model",
-    "stopped": "Ended by you",
-    "length": "Ended by the longest answer length",
-    "context": "Ended by the context length",
-    "failed": "Ended by an error",
+    "done": mark("Ended by the model"),
+    "stopped": mark("Ended by you"),
+    "length": mark("Ended by the longest answer length"),
+    "context": mark("Ended by the context length"),
+    "failed": mark("Ended by an error"),
 }
+_IN_LINE = frozenset(("tokens", "decode_tps", "ttft_s", "drafted", "accepted"))
 Figures = TypeVar("Figures", AnswerStats, StepStats)
 
 
@@ -61,19 +62,40 @@ def kept(figures: AnswerStats | StepStats) -> dict[str, object]:
     }
 
 
+def line(stats: Mapping[str, object]) -> str:
+    """The figures of an answer in one line, in the words of now; as it was kept where there is no more."""
+    if not stats.keys() >= _IN_LINE:
+        return str(stats.get("line") or "")
+    tokens, drafted, accepted = (_whole(stats, name) for name in ("tokens", "drafted", "accepted"))
+    speed, ttft_s = _number(stats, "decode_tps"), _number(stats, "ttft_s")
+    figures = StepStats("", tokens, speed, None, ttft_s, drafted_tokens=drafted, accepted_tokens=accepted)
+    return readouts.stats_line(figures) if tokens else ""
+
+
 def details(stats: Mapping[str, object], status: str) -> str:
     """How an answer ended, what was predicted of it and what was read for it, a line each; "" of none."""
     if not _whole(stats, "tokens") or status not in _ENDS:
         return ""
-    lines = [_ENDS[status]]
+    lines = [tr(_ENDS[status])]
     if predicted_tps := _number(stats, "predicted_tps"):
-        lines.append(f"Predicted: ≈ {numbers.tps(predicted_tps)}{NBSP}tok/s")
+        lines.append(tr("Predicted: ≈ {speed}\u00a0tok/s").format(speed=numbers.tps(predicted_tps)))
     if prompt := _whole(stats, "prompt"):
-        reused, speed = _whole(stats, "reused"), _number(stats, "prompt_tps")
-        kept_words = f", {numbers.count(reused)} of them reused" if reused else ""
-        read_words = f", read at {numbers.tps(speed)}{NBSP}tok/s" if speed else ""
-        lines.append(f"Prompt: {numbers.count(prompt)} tokens{kept_words}{read_words}")
+        lines.append(_prompt_line(prompt, _whole(stats, "reused"), _number(stats, "prompt_tps")))
     return "\n".join(lines)
+
+
+def _prompt_line(prompt: int, reused: int, speed: float | None) -> str:
+    """Tokens of the prompt, how many were there already, and how quickly the others were read."""
+    if reused and speed:
+        words = tr("Prompt: {count} tokens, {reused} of them reused, read at {speed}\u00a0tok/s")
+    elif reused:
+        words = tr("Prompt: {count} tokens, {reused} of them reused")
+    elif speed:
+        words = tr("Prompt: {count} tokens, read at {speed}\u00a0tok/s")
+    else:
+        words = tr("Prompt: {count} tokens")
+    figures = numbers.count(prompt), numbers.count(reused), numbers.tps(speed)
+    return words.format(count=figures[0], reused=figures[1], speed=figures[2])
 
 
 def speed_view(stats: Mapping[str, object]) -> SpeedView:

@@ -1,12 +1,13 @@
 """Files that are either the old or the new version, whatever happens in between.
 
-Knows the steps (write, flush to disk, rename) and their errors; not what is in the files.
+Knows the steps (write, flush to disk, rename) and their errors, and what JSON is; not what is in the files.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import time
 from pathlib import Path
 
 from engine.errors import EngineError
+from engine.words import tr
 
 
 class StorageError(EngineError):
@@ -25,12 +27,23 @@ class StorageError(EngineError):
 def disk_sentence(error: OSError, path: Path) -> tuple[str, str]:
     """What went wrong with ``path`` and what to do about it, for a person."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"The disk is full: {path.name} could not be written.", "Free some space and try again."
+        words = tr("The disk is full: {file} could not be written.").format(file=path.name)
+        return words, tr("Free some space and try again.")
     if error.errno in (errno.EACCES, errno.EPERM):
-        return f"{path} cannot be written: no permission.", "Check who owns the folder."
+        words = tr("{path} cannot be written: no permission.").format(path=path)
+        return words, tr("Check who owns the folder.")
     if error.errno == errno.EROFS:
-        return f"{path} cannot be written: the disk is read-only.", "Set DECODECK_HOME to another folder."
-    return f"{path} cannot be written: {error.strerror or error}.", ""
+        words = tr("{path} cannot be written: the disk is read-only.").format(path=path)
+        return words, tr("Set DECODECK_HOME to another folder.")
+    reason = error.strerror or error
+    return tr("{path} cannot be written: {reason}.").format(path=path, reason=reason), ""
+
+
+def unread_sentence(error: OSError, path: Path) -> str:
+    """Why ``path`` could not be read, for a person."""
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return tr("{path} cannot be read: no permission.").format(path=path)
+    return tr("{path} cannot be read: {reason}.").format(path=path, reason=error.strerror or error)
 
 
 def sync_folder(folder: Path) -> None:
@@ -74,6 +87,21 @@ def write_atomic(path: Path, data: bytes) -> None:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
         raise StorageError(*disk_sentence(error, path)) from error
+
+
+def read_object(path: Path, most_bytes: int) -> dict[str, object]:
+    """The JSON object in a file. Raises OSError, and ValueError where it holds anything else or is larger."""
+    with path.open("rb") as file:
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise ValueError(f"larger than {most_bytes} bytes")
+    try:
+        held = json.loads(data.decode())
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(held, dict):
+        raise ValueError("no object")
+    return held
 
 
 def set_aside(path: Path) -> Path:

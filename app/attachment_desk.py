@@ -5,7 +5,7 @@ What is attached is part of the composer's text; this knows neither chats nor ho
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from app.counter import TokenCounter
 from app.io_thread import IoThread
 from engine.events import Failed
 from engine.types import LoadPlan
+from engine.words import tr
 from ui import numbers
 from ui.attachment_text import AttachedText, attached
 from ui.main_window import MainWindow
@@ -64,7 +65,8 @@ class AttachmentDesk(QObject):
         self._waiting: set[AttachedText] = set()  # is being counted
         self._room = 0  # tokens for what does not fit
         self._needed = 0  # tokens of context for all of it, and for an answer
-        self._is_settled: tuple[AttachedText, ...] = ()  # the user was asked about these already
+        self._settled: tuple[AttachedText, ...] = ()  # the user was asked about these already
+        self._offered: AttachedText | None = None  # the one that does not fit
         window.composing.attach_requested.connect(self.attach)
         window.composing.files_changed.connect(self.count)
         window.notice_action.connect(self._on_notice_action)
@@ -77,9 +79,7 @@ class AttachmentDesk(QObject):
         taken, rest = paths[:room], paths[room:]
         batch = _Batch(len(taken))
         if rest:
-            names = ", ".join(Path(each).name for each in rest[:3])
-            more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
-            words = f"At most {MOST_FILES} files go with one message; left out: {names}{more}."
+            words = _too_many([Path(each).name for each in rest])
             batch.failures.append(Failed(None, "attachment", words, ""))
             if not taken:
                 self._say_refused(batch)
@@ -160,37 +160,48 @@ class AttachmentDesk(QObject):
         if not files or excess <= 0:
             self._window.clear_notice(TOO_LONG)
             return
-        last = files[-1]
-        if last not in self._costs or files == self._is_settled:
+        if files == self._settled or any(file not in self._costs for file in files):
             return
-        self._is_settled = files
+        self._settled = files
         reserve = min(ANSWER_TOKENS, context // ANSWER_SHARE)
-        self._room = self._costs[last] - excess - reserve
+        self._offered = file = self._too_long(files, excess)
+        self._room = self._costs[file] - excess - reserve
         self._needed = context + excess + reserve
-        self._offer(last, excess)
+        self._offer(file, excess)
+
+    def _too_long(self, files: Sequence[AttachedText], excess: int) -> AttachedText:
+        """The first one that does not fit beside those before it: what came later is not to blame."""
+        later = 0
+        for file in reversed(files):
+            later += self._costs[file]
+            if later >= excess:
+                return file
+        return files[0]
 
     def _offer(self, file: AttachedText, excess: int) -> None:
-        actions = [NoticeAction(LEAVE_OUT, "Leave it out"), NoticeAction(RAISE_CONTEXT, "Raise the context")]
-        part = ""
+        leave_out = NoticeAction(LEAVE_OUT, tr("Leave it out"))
+        actions = [leave_out, NoticeAction(RAISE_CONTEXT, tr("Raise the context"))]
+        cost, excess_words = numbers.count(self._costs[file]), numbers.count(excess)
+        text = tr("It has {tokens} tokens, {excess} too many.").format(tokens=cost, excess=excess_words)
         if self._room >= LEAST_PART:
-            actions.insert(0, NoticeAction(ATTACH_PART, "Attach the beginning"))
-            part = f" Its first {numbers.count(self._room)} fit and leave room for an answer."
-        cost = numbers.count(self._costs[file])
-        text = f"It has {cost} tokens, {numbers.count(excess)} too many.{part}"
-        title = f"{file.name} does not fit into the context."
+            actions.insert(0, NoticeAction(ATTACH_PART, tr("Attach the beginning")))
+            part = tr("Its first {tokens} fit and leave room for an answer.")
+            text = f"{text} {part.format(tokens=numbers.count(self._room))}"
+        title = tr("{file} does not fit into the context.").format(file=file.name)
         self._window.show_notice(NoticeView("warning", title, text, tuple(actions), key=TOO_LONG))
 
     def _on_notice_action(self, action: str) -> None:
-        files, plan = self._window.composing.files, self._plan()
-        if action not in (ATTACH_PART, LEAVE_OUT, RAISE_CONTEXT) or not files:
+        files, plan, file = self._window.composing.files, self._plan(), self._offered
+        if action not in (ATTACH_PART, LEAVE_OUT, RAISE_CONTEXT) or file not in files:
             return
         self._window.clear_notice(TOO_LONG)
         if action == LEAVE_OUT:
-            self._window.composing.set_files(files[:-1])
+            place = files.index(file)
+            self._window.composing.set_files((*files[:place], *files[place + 1 :]))
         elif action == RAISE_CONTEXT:
             self._window.make_room(self._needed)
         elif plan is not None:
-            self._cut(files[-1], plan.model.path)
+            self._cut(file, plan.model.path)
 
     def _cut(self, file: AttachedText, path: str) -> None:
         """Put the beginning that fits in the place of a file."""
@@ -208,3 +219,13 @@ class AttachmentDesk(QObject):
             self._io.submit(
                 *(self._counter.beginning, path, file.text, self._room), on_done=done, lane=COUNT_LANE
             )
+
+
+def _too_many(left_out: list[str]) -> str:
+    """Names the first of the files that one message has no room for."""
+    names, more = ", ".join(left_out[:3]), len(left_out) - 3
+    if more > 0:
+        words = tr("At most {most} files go with one message; left out: {names} and {count} more.")
+    else:
+        words = tr("At most {most} files go with one message; left out: {names}.")
+    return words.format(most=MOST_FILES, names=names, count=more)

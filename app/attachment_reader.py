@@ -6,17 +6,18 @@ import codecs
 import os
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
+from app import relaunch
 from app.attachment_pdf import ENCRYPTED, NO_PACKAGE, PAGE_END
 from engine.errors import EngineError
+from engine.words import mark, tr
 from ui.attachment_text import AttachedText, attached
 
 MOST_BYTES = 2_000_000  # of a text; more than most contexts hold
 MOST_PDF_BYTES = 100_000_000
 PDF_S = 20.0
-KINDS = "Text, code, CSV, JSON, Markdown and PDF files can be attached."
+KINDS = mark("Text, code, CSV, JSON, Markdown and PDF files can be attached.")
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # begins like the next one
@@ -40,18 +41,20 @@ def read_attachment(path: str) -> AttachedText:
     place = Path(path)
     try:
         if not stat.S_ISREG(place.stat().st_mode):  # a pipe or a device may never end, or never begin
-            raise AttachmentError(f"{place.name} is not a file.", KINDS)
+            raise AttachmentError(tr("{file} is not a file.").format(file=place.name), tr(KINDS))
         with place.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
             size = os.fstat(file.fileno()).st_size
     except OSError as error:
-        raise AttachmentError(f"{place.name} could not be read: {error.strerror or error}.") from error
+        words = tr("{file} could not be read: {reason}.")
+        reason = error.strerror or error
+        raise AttachmentError(words.format(file=place.name, reason=reason)) from error
     if b"%PDF-" in data[:1024]:
         text, note = _pdf_text(place, size)
     else:
         text, note = _decoded(place.name, data)
     if not text.strip():
-        raise AttachmentError(f"{place.name} is empty.", KINDS)
+        raise AttachmentError(tr("{file} is empty.").format(file=place.name), tr(KINDS))
     return attached(place.name, text, note)
 
 
@@ -63,10 +66,11 @@ def _decoded(name: str, data: bytes) -> tuple[str, str]:
         # a cut may go through a character: an incremental decoder keeps that back
         text = codecs.getincrementaldecoder(coding)().decode(data[:MOST_BYTES], final=not is_cut)
     except UnicodeDecodeError as error:
-        hint = f"{KINDS} A text in an older encoding has to be saved as UTF-8 first."
-        raise AttachmentError(f"{name} is not text that can be read.", hint) from error
+        words = tr("{file} is not text that can be read.").format(file=name)
+        hint = tr("A text in an older encoding has to be saved as UTF-8 first.")
+        raise AttachmentError(words, f"{tr(KINDS)} {hint}") from error
     if "\0" in text:
-        raise AttachmentError(f"{name} is not text.", KINDS)
+        raise AttachmentError(tr("{file} is not text.").format(file=name), tr(KINDS))
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not is_cut:
         return text, ""
@@ -78,9 +82,9 @@ def _pdf_text(path: Path, size: int) -> tuple[str, str]:
     busy for ever, or fill the memory. What was read in time is kept.
     """
     if size > MOST_PDF_BYTES:
-        most = f"At most {MOST_PDF_BYTES // 1_000_000} MB are read."
-        raise AttachmentError(f"{path.name} is too large for a PDF.", most)
-    command = [sys.executable, "-P", "-m", "app.attachment_pdf", str(path.absolute())]
+        most = tr("At most {size} MB are read.").format(size=MOST_PDF_BYTES // 1_000_000)
+        raise AttachmentError(tr("{file} is too large for a PDF.").format(file=path.name), most)
+    command = relaunch.command("app.attachment_pdf", str(path.absolute()))
     try:
         done = subprocess.run(
             command,
@@ -93,12 +97,11 @@ def _pdf_text(path: Path, size: int) -> tuple[str, str]:
     except subprocess.TimeoutExpired as error:
         output, code = error.stdout or b"", 0
     if code == NO_PACKAGE:
-        raise AttachmentError(
-            f"{path.name} is a PDF, and the package pypdf, which reads them, is not installed.",
-            "Run pip install pypdf.",
-        )
+        words = tr("{file} is a PDF, and the package pypdf, which reads them, is not installed.")
+        raise AttachmentError(words.format(file=path.name), tr("Run pip install pypdf."))
     if code == ENCRYPTED:
-        raise AttachmentError(f"{path.name} is protected by a password.", "Save it without one first.")
+        words = tr("{file} is protected by a password.")
+        raise AttachmentError(words.format(file=path.name), tr("Save it without one first."))
     return _pages(path.name, output.decode("utf-8", "replace"), code)
 
 
@@ -108,11 +111,12 @@ def _pages(name: str, output: str, code: int) -> tuple[str, str]:
     pages = rest.split(PAGE_END)[:-1]
     total = int(count) if count.isdecimal() else 0
     if not pages:
-        why = "could not be read as a PDF" if code or not total else "took too long to read"
-        raise AttachmentError(f"{name} {why}.", "Open it elsewhere and attach its text.")
+        words = tr("{file} took too long to read.")
+        if code or not total:
+            words = tr("{file} could not be read as a PDF.")
+        raise AttachmentError(words.format(file=name), tr("Open it elsewhere and attach its text."))
     text = "\n\n".join(page.strip() for page in pages if page.strip())
     if not text:
-        raise AttachmentError(
-            f"{name} has no text: it may be a scan.", "Its text has to be recognized first."
-        )
+        words = tr("{file} has no text: it may be a scan.")
+        raise AttachmentError(words.format(file=name), tr("Its text has to be recognized first."))
     return text, "" if len(pages) == total else f"pages 1 to {len(pages)} of {total}"

@@ -11,18 +11,12 @@ from PySide6.QtCore import QObject
 
 from app.conversation import ELSEWHERE, Conversation, Turn
 from app.store_lane import StoreLane
+from engine.words import tr
 from ui.main_window import MainWindow
 from ui.values import NoticeView
 
 if TYPE_CHECKING:
     from app.chat_desk import ChatDesk
-
-NO_MODEL = NoticeView("info", "There is no other answer yet.", "It needs a model that is ready and free.")
-WAITS = NoticeView(
-    "info",
-    "A message waits in this chat.",
-    "It goes first; Up in the empty message field takes it back.",
-)
 
 
 class BranchDesk(QObject):
@@ -52,7 +46,7 @@ class BranchDesk(QObject):
             return
         queued_id = self._chats.queue.waiting_in(turn.chat_id)
         if queued_id not in (None, turn_id):
-            self._window.show_notice(WAITS)
+            self._say_waiting()
             return
         if not self.is_editing:
             self.held_text = self._window.composer_text()
@@ -110,11 +104,12 @@ class BranchDesk(QObject):
         if turn is None or question is None or question.role != "user" or turn.role == "user":
             return
         if self._chats.queue.waiting_in(turn.chat_id) is not None:
-            self._window.show_notice(WAITS)
+            self._say_waiting()
             return
         if not self._chats.can_answer(turn.chat_id):
             self._chats.wake()
-            self._window.show_notice(NO_MODEL)
+            title, text = tr("There is no other answer yet."), tr("It needs a model that is ready and free.")
+            self._window.show_notice(NoticeView("info", title, text))
             return
         conversation.rewind(question.id)
         self._show(conversation)
@@ -132,6 +127,11 @@ class BranchDesk(QObject):
             self._chats.keep_branch(conversation)
             self._show(conversation)
             self._window.chats.reveal(place[at].id)
+
+    def _say_waiting(self) -> None:
+        title = tr("A message waits in this chat.")
+        text = tr("It goes first; Up in the empty message field takes it back.")
+        self._window.show_notice(NoticeView("info", title, text))
 
     def _show(self, conversation: Conversation) -> None:
         self._chats.answers.show(conversation)

@@ -1,7 +1,7 @@
 """The chats' side of the window: which one is shown, and what is sent, queued and continued in it.
 
-Knows conversations; answers are written by the answer desk, models are the model desk's, the list of chats is
-the library's, other branches are the branch desk's.
+Knows conversations; they are read by the chat reading, answers are written by the answer desk, models are the
+model desk's, the list of chats is the library's, other branches are the branch desk's.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.answer_desk import AnswerDesk
 from app.branch_desk import BranchDesk
 from app.chat_library import ChatLibrary
+from app.chat_reading import ChatReading, joined
 from app.conversation import BEFORE_ALL, Conversation, Turn, new_id, title_of
 from app.drafts import NEW_CHAT, Drafts
 from app.message_queue import WAITING, MessageQueue
 from app.model_desk import ModelDesk
 from app.running_answer import RunningAnswer, turn_view
-from app.store import Chat, Folder, Store
+from app.store import Chat
 from app.store_lane import StoreLane
 from app.store_watch import StoreWatch
 from app.undo import UNDO
 from app.unsaved_chats import UnsavedChats
-from engine.events import Failed
+from engine.words import tr
 from ui.attachment_text import AttachedText, compose, headline, parse
 from ui.main_window import MainWindow
 from ui.values import NoticeView
 
 DRAFT_MS = 1_000  # after the last key
-NOT_NOW = NoticeView("info", "The answer cannot go on yet.", "It needs a model that is ready.")
 
 
 class ChatDesk(QObject):
@@ -56,9 +56,8 @@ class ChatDesk(QObject):
         self._clock = clock
         self.conversations: dict[str, Conversation] = {}
         self._current: str | None = None
-        self._unread: dict[str, str] = {}  # chat id → text sent before its messages were read
         self._drafts = Drafts(store)
-        self._to_reveal = ("", "")  # chat and turn, once they are read
+        self._reading = ChatReading(window, store, self._drafts, self, clock)
         self.is_closing = False
         self.answers = answers(lambda chat_id: chat_id == self._current)
         self.queue = MessageQueue(window, store, desk, self)
@@ -74,7 +73,7 @@ class ChatDesk(QObject):
         window.text_typed.connect(lambda _: self._draft_timer.start())
         window.composing.files_changed.connect(self._draft_timer.start)
         desk.ready.connect(self.queue.send)
-        store.open(_read_all, self._on_opened)
+        self._reading.open(self._on_opened)
 
     @property
     def current_id(self) -> str | None:
@@ -98,7 +97,7 @@ class ChatDesk(QObject):
 
     def is_in_use(self, chat_id: str) -> bool:
         """Whether more is known of a chat here than on the disk, or will be soon."""
-        busy = self.answers.chat_ids | self.queue.chat_ids | self._unread.keys()
+        busy = self.answers.chat_ids | self.queue.chat_ids | self._reading.chat_ids
         return chat_id in busy or self._store.is_temporary(chat_id) or self._unsaved.holds(chat_id)
 
     # What the user does
@@ -111,7 +110,7 @@ class ChatDesk(QObject):
         if not text.strip():
             return
         if self._current is not None and self.is_reading:
-            self._unread[self._current] = _joined(self._unread.get(self._current, ""), text)
+            self._reading.send_later(self._current, text)
             return
         self._drafts.save(self._current, "")
         self.send_to(self._open_conversation(text), text)
@@ -131,7 +130,8 @@ class ChatDesk(QObject):
             return  # it is not the last one any more
         if plan is None:
             self.wake()
-            self._window.show_notice(NOT_NOW)
+            title = tr("The answer cannot go on yet.")
+            self._window.show_notice(NoticeView("info", title, tr("It needs a model that is ready.")))
             return
         self._forget_notices()
         self.answers.go_on(conversation, path[0], path[1], plan)
@@ -140,7 +140,6 @@ class ChatDesk(QObject):
         """Begin another answer to a stored question; only where ``can_answer``."""
         self._forget_notices()
         self.begin_answer(conversation, question, is_stored=True)
-        self._show_list()
 
     def recall(self) -> None:
         """Take the message that waits in the shown chat back into the composer; with none, edit the last."""
@@ -179,11 +178,7 @@ class ChatDesk(QObject):
             return
         self.show_chat(chat_id)
         if self.is_reading:
-            self._store.visit(
-                lambda store: store.messages(chat_id),
-                on_done=lambda turns: self._on_messages(chat_id, turns),
-                on_error=lambda failed: self._on_unreadable(chat_id, failed),
-            )
+            self._reading.read(chat_id)
 
     def reveal(self, chat_id: str, turn_id: str) -> None:
         """Bring a turn of the shown chat into view, once its messages are there; another branch is opened."""
@@ -191,7 +186,7 @@ class ChatDesk(QObject):
         if chat_id != self._current:
             return
         if conversation is None:
-            self._to_reveal = chat_id, turn_id
+            self._reading.reveal_later(chat_id, turn_id)
             return
         if turn_id in {turn.id for turn in conversation.turns()}:
             if not conversation.is_on_path(turn_id):
@@ -226,8 +221,7 @@ class ChatDesk(QObject):
     def close(self) -> None:
         """Keep what is unfinished and unsent, and close the database."""
         self._keep_draft()
-        for chat_id, text in self._unread.items():
-            self._drafts.save(chat_id, _joined(text, self._drafts.get(chat_id)))
+        self._reading.close()
         self.answers.save_all()
         self._unsaved.close()
         self._store.close()
@@ -239,7 +233,7 @@ class ChatDesk(QObject):
         self._forget_notices()
         chat_id, queued_id = conversation.chat_id, self.queue.waiting_in(conversation.chat_id)
         if queued_id is not None:
-            self.queue.change(conversation, _joined(conversation.turn(queued_id).content, text))
+            self.queue.change(conversation, joined(conversation.turn(queued_id).content, text))
             return
         can_go = self.can_answer(chat_id)
         turn = conversation.append("user", text, "done" if can_go else "queued")
@@ -251,7 +245,7 @@ class ChatDesk(QObject):
             self.queue.put(chat_id, turn.id)
             self._store.write(chat_id, lambda store: store.add_message(turn))
             self.queue.say_waiting(text)
-        self._show_list()
+            self._show_list()
 
     def wake(self) -> None:
         """Load the model again that has given its memory back; where none rests, nothing happens."""
@@ -264,6 +258,7 @@ class ChatDesk(QObject):
         return is_free and not self.is_closing
 
     def begin_answer(self, conversation: Conversation, question: Turn, is_stored: bool) -> None:
+        """Begin an answer, and show the list with it."""
         plan = self._desk.plan
         assert plan is not None
         self.answers.begin(conversation, question, plan, is_stored)
@@ -309,50 +304,13 @@ class ChatDesk(QObject):
         self.answers.show(conversation)
         self._window.set_composer_text(question.content)
 
-    def _on_opened(self, opened: _Opened) -> None:
-        notice, chats, folders, queued, drafts = opened
-        self.library.list.load(chats, folders)
-        self._drafts.load(drafts)
-        for chat_id, turns in queued.items():
-            chat = self.library.list.get(chat_id)
-            if chat is not None and chat_id not in self.conversations:
-                conversation = Conversation(chat_id, turns, chat.active_id, self._clock)
-                self.conversations[chat_id] = conversation
-                waiting = [turn.id for turn in conversation.path() if turn.status == "queued"]
-                if waiting:
-                    self.queue.put(chat_id, waiting[-1])
-                    self.queue.say_waiting(conversation.turn(waiting[-1]).content)
-        if notice:
-            self._window.show_notice(NoticeView("warning", "Chats", notice))
+    def _on_opened(self) -> None:
+        """The list is here."""
         if self._current is None and not self._window.composer_text():
             self._window.set_composer_text(self._drafts.get(NEW_CHAT))
         self._watch.start()
         self._show_list()
         self.queue.send()
-
-    def _on_messages(self, chat_id: str, turns: tuple[Turn, ...]) -> None:
-        chat = self.library.list.get(chat_id)
-        if chat is None or chat_id in self.conversations:
-            return
-        self.conversations[chat_id] = Conversation(chat_id, turns, chat.active_id, self._clock)
-        if chat_id == self._current:
-            self.show_transcript()
-        text = self._unread.pop(chat_id, "")
-        if text:
-            self.send_to(self.conversations[chat_id], text)
-        elif self._to_reveal[0] == chat_id:
-            self.reveal(*self._to_reveal)
-        self._to_reveal = ("", "")
-
-    def _on_unreadable(self, chat_id: str, failed: Failed) -> None:
-        """A chat that cannot be read is not shown; what was typed for it is given back."""
-        text = self._unread.pop(chat_id, "")
-        if chat_id == self._current:
-            self.show_chat(None)
-            self._window.set_composer_text(_joined(text, self._window.composer_text()))
-        self._window.show_notice(
-            NoticeView("error", "The chat could not be read.", failed.message, (), failed.details)
-        )
 
     # What is shown
 
@@ -403,16 +361,3 @@ class ChatDesk(QObject):
 
     def _show_list(self) -> None:
         self.library.show()
-
-
-_Opened = tuple[str | None, tuple[Chat, ...], tuple[Folder, ...], dict[str, tuple[Turn, ...]], dict[str, str]]
-
-
-def _read_all(store: Store) -> _Opened:
-    queued = {chat_id: store.messages(chat_id) for chat_id in store.queued_chats()}
-    notice = store.notice or store.read_only_reason
-    return notice, store.list_chats(), store.folders(), queued, store.drafts()
-
-
-def _joined(first: str, second: str) -> str:
-    return f"{first}\n\n{second}" if first.strip() and second.strip() else first or second

@@ -14,6 +14,7 @@ from app.chat_index import can_index, drop_index, has_index, make_index
 from app.chat_rows import decode
 from app.chat_tables import VERSION, has_all_tables, make_tables, tables_fit
 from app.sqlite_pages import has_known_header
+from engine.words import mark, tr
 
 _BUSY_S = 5.0
 _CHECK_UP_TO_BYTES = 64_000_000  # damage in larger files shows when it is read
@@ -21,13 +22,19 @@ LARGEST_VERSION = 255  # of the tables, in any program to come; a larger number 
 FAILURES = (sqlite3.Error, UnicodeDecodeError)  # SQLite quotes damaged bytes, sqlite3 then trips over them
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _SENTENCES = {
-    sqlite3.SQLITE_FULL: ("The disk is full: the chat could not be saved.", "Free some space."),
-    sqlite3.SQLITE_READONLY: ("The file of chats is read-only.", "Check who owns it."),
-    sqlite3.SQLITE_CANTOPEN: ("The file of chats cannot be opened.", "Check who owns its folder."),
-    sqlite3.SQLITE_PERM: ("The file of chats cannot be opened.", "Check who owns it."),
-    sqlite3.SQLITE_BUSY: ("Another program holds the file of chats.", "Close it and try again."),
-    sqlite3.SQLITE_IOERR: ("The disk reports an error at the file of chats.", "Check the disk."),
-    sqlite3.SQLITE_CORRUPT: ("The file of chats is damaged.", "It is repaired at the next start."),
+    sqlite3.SQLITE_FULL: (mark("The disk is full: the chat could not be saved."), mark("Free some space.")),
+    sqlite3.SQLITE_READONLY: (mark("The file of chats is read-only."), mark("Check who owns it.")),
+    sqlite3.SQLITE_CANTOPEN: (
+        mark("The file of chats cannot be opened."),
+        mark("Check who owns its folder."),
+    ),
+    sqlite3.SQLITE_PERM: (mark("The file of chats cannot be opened."), mark("Check who owns it.")),
+    sqlite3.SQLITE_BUSY: (mark("Another program holds the file of chats."), mark("Close it and try again.")),
+    sqlite3.SQLITE_IOERR: (mark("The disk reports an error at the file of chats."), mark("Check the disk.")),
+    sqlite3.SQLITE_CORRUPT: (
+        mark("The file of chats is damaged."),
+        mark("It is repaired at the next start."),
+    ),
 }
 
 
@@ -124,6 +131,8 @@ def shows_damage(error: Exception, path: Path) -> bool:
 
 def sentence(error: Exception) -> tuple[str, str]:
     """What went wrong and what to do about it, for a person."""
-    general = (f"The file of chats could not be used: {error}.", "")
     code = code_of(error)
-    return _SENTENCES.get(sqlite3.SQLITE_CORRUPT if code == sqlite3.SQLITE_NOTADB else code, general)
+    known = _SENTENCES.get(sqlite3.SQLITE_CORRUPT if code == sqlite3.SQLITE_NOTADB else code)
+    if known is None:
+        return tr("The file of chats could not be used: {reason}.").format(reason=error), ""
+    return tr(known[0]), tr(known[1])

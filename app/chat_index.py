@@ -36,6 +36,11 @@ _MAKE = (
         DELETE FROM unindexed WHERE id = old.rowid;
     END""",
 )
+# A row with a NUL, where FTS5 stops to read, always waits.
+_WAITING = (
+    "FROM unindexed u LEFT JOIN messages ON messages.rowid = u.id"
+    f" WHERE status IS NULL OR (status NOT IN {_OPEN} AND instr(content, char(0)) = 0)"
+)
 _PARTS = frozenset({"search", "unindexed", "messages_added", "messages_changed", "messages_removed"})
 _MERGE_PAGES = 100  # at a time
 
@@ -67,18 +72,20 @@ def drop_index(database: sqlite3.Connection) -> None:
         database.execute(f"DROP {kind} {name}")
 
 
+def has_waiting(database: sqlite3.Connection) -> bool:
+    """Whether ``index_some`` would find a row to add. Only reads. Raises sqlite3.Error."""
+    found = f"SELECT EXISTS (SELECT 1 {_WAITING})"
+    return has_index(database) and bool(database.execute(found).fetchone()[0])
+
+
 def index_some(database: sqlite3.Connection, most_chars: int) -> bool:
     """Add some of the rows that wait, inside a transaction; whether more are waiting.
 
-    Raises sqlite3.Error. A row that holds no text is passed over; one with a NUL, where FTS5 stops to read,
-    always waits.
+    Raises sqlite3.Error. A row that holds no text is passed over.
     """
     if not has_index(database):
         return False
-    rows = database.execute(
-        "SELECT u.id, content FROM unindexed u LEFT JOIN messages ON messages.rowid = u.id"
-        f" WHERE status IS NULL OR (status NOT IN {_OPEN} AND instr(content, char(0)) = 0) ORDER BY u.id DESC"
-    )
+    rows = database.execute(f"SELECT u.id, content {_WAITING} ORDER BY u.id DESC")
     taken, ids = 0, []
     for rowid, content in rows:
         if taken > most_chars:

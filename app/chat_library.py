@@ -10,14 +10,16 @@ from PySide6.QtCore import QObject, QTimer
 
 from app.chat_list import ChatList
 from app.chat_search import words_of
-from app.conversation import new_id, title_of
+from app.conversation import new_id, shown_title, title_of
 from app.store import Folder
 from app.store_lane import StoreLane
 from app.undo import Undo
 from engine.events import Failed
 from engine.foreign import one_line
+from engine.words import tr
+from ui.chat_values import SearchHit, SearchView
 from ui.main_window import MainWindow
-from ui.values import NoticeView, SearchHit, SearchView
+from ui.values import NoticeView
 
 if TYPE_CHECKING:
     from app.chat_desk import ChatDesk
@@ -86,9 +88,12 @@ class ChatLibrary(QObject):
 
     def move(self, chat_id: str, folder_id: str) -> None:
         """Put a chat into a folder; "" takes it out."""
-        self.list.change(chat_id, folder_id=folder_id or None)
-        self._store.write(chat_id, lambda store: store.move_chat(chat_id, folder_id or None))
+        self._put_into(folder_id or None, chat_id)
         self.show()
+
+    def _put_into(self, folder_id: str | None, chat_id: str) -> None:
+        self.list.change(chat_id, folder_id=folder_id)
+        self._store.write(chat_id, lambda store: store.move_chat(chat_id, folder_id))
 
     def delete(self, chat_id: str) -> None:
         """Take a chat away; it can be undone from the notice."""
@@ -103,7 +108,7 @@ class ChatLibrary(QObject):
             self._store.write(chat_id, lambda store: store.restore_chat(chat_id))
             self._chats.come_back(chat_id, queued_id)
 
-        self.undo.offer(f"Chat deleted: {chat.title}", restore)
+        self.undo.offer(tr("Chat deleted: {title}").format(title=shown_title(chat.title)), restore)
 
     # Folders
 
@@ -113,7 +118,7 @@ class ChatLibrary(QObject):
         self.list.put_folder(folder)
         self._store.run(lambda store: store.add_folder(folder))
         if chat_id:
-            self.move(chat_id, folder.id)
+            self._put_into(folder.id, chat_id)
         self.show()
 
     def rename_folder(self, folder_id: str, name: str) -> None:
@@ -146,10 +151,10 @@ class ChatLibrary(QObject):
             self.list.put_folder(folder)
             self._store.run(lambda store: store.add_folder(folder))
             for chat_id in chat_ids:
-                self.move(chat_id, folder_id)
+                self._put_into(folder_id, chat_id)
             self.show()
 
-        self.undo.offer(f"Folder deleted: {folder.name}. Its chats stay.", restore)
+        self.undo.offer(tr("Folder deleted: {name}. Its chats stay.").format(name=folder.name), restore)
 
     # Search
 
@@ -170,7 +175,7 @@ class ChatLibrary(QObject):
                 self._window.chats.set_search(SearchView(query, hits))
 
         def failed(failure: Failed) -> None:
-            self._window.show_notice(NoticeView("error", "The search failed.", failure.message))
+            self._window.show_notice(NoticeView("error", tr("The search failed."), failure.message))
 
         self._store.search(lambda reader, is_stale: reader.find(query, is_stale), done, failed)
 
@@ -182,4 +187,4 @@ class ChatLibrary(QObject):
 
 
 def _folder_name(name: str) -> str:
-    return " ".join(one_line(name).split())[:FOLDER_CHARS] or "Folder"
+    return " ".join(one_line(name).split())[:FOLDER_CHARS] or tr("Folder")

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 
+from app.conversation import shown_title
 from app.store import Chat, ChatNews, Folder
+from engine.words import tr
 from ui import numbers
+from ui.chat_values import ChatRow, FolderRow
 from ui.numbers import NBSP
-from ui.values import ChatRow, FolderRow
 
 _FOR_CHAT = re.compile(r"[-_. ](Instruct|Chat|it)$", re.IGNORECASE)
-TEMPORARY, PINNED = "Temporary", "Pinned"
-_FIRST = (TEMPORARY, PINNED)
 
 
 class ChatList:
@@ -95,16 +95,25 @@ class ChatList:
         ordered = sorted(self._chats.values(), key=lambda chat: chat.updated_s, reverse=True)
         rows = [self._row(chat, today, chat.id in writing) for chat in ordered]
         pins = {chat.id: chat.pinned_s or 0.0 for chat in ordered}
-        rows.sort(key=lambda row: (row.group not in _FIRST, not row.is_temporary, pins[row.chat_id]))
+        rows.sort(key=lambda row: (_rank(row), pins[row.chat_id]))
         return rows
 
     def _row(self, chat: Chat, today: date, is_writing: bool) -> ChatRow:
         is_temporary, is_pinned = chat.id in self._temporary, chat.pinned_s is not None
-        group = TEMPORARY if is_temporary else PINNED if is_pinned else _group(chat.updated_s, today)
+        if is_temporary:
+            group = tr("Temporary")
+        else:
+            group = tr("Pinned") if is_pinned else _group(chat.updated_s, today)
         folder = chat.folder_id if chat.folder_id in self._folders else None
+        title = shown_title(chat.title)
         return ChatRow(
-            chat.id, chat.title, _detail(chat), group, is_writing, is_pinned, folder or "", is_temporary
+            chat.id, title, _detail(chat), group, is_writing, is_pinned, folder or "", is_temporary
         )
+
+
+def _rank(row: ChatRow) -> int:
+    """Temporary chats stand before pinned ones, and these before the others."""
+    return 0 if row.is_temporary else 1 if row.is_pinned else 2
 
 
 def _detail(chat: Chat) -> str:
@@ -120,7 +129,7 @@ def _group(updated_s: float, today: date) -> str:
     try:
         day = datetime.fromtimestamp(updated_s).date()
     except (OverflowError, OSError, ValueError):
-        return "Earlier"  # a row from a broken clock
+        return tr("Earlier")  # a row from a broken clock
     if day >= today:
-        return "Today"
-    return "Yesterday" if day == today - timedelta(days=1) else "Earlier"
+        return tr("Today")
+    return tr("Yesterday") if day == today - timedelta(days=1) else tr("Earlier")

@@ -29,8 +29,7 @@ from app.chat_reader import read_only_place
 from app.chat_rows import count_unreadable, insert_chat, insert_folder, insert_turn
 from app.chat_tables import VERSION
 from app.salvage import Salvaged, salvage
-
-NEWER = "These chats were written by a newer version of this program: they can be read, not changed."
+from engine.words import tr
 
 
 @dataclass(slots=True)
@@ -55,7 +54,7 @@ def open_chats(path: Path, marker: Path) -> OpenedChats:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
-            return open_in_memory(f"{path} is not a file.")
+            return open_in_memory(tr("{path} is not a file.").format(path=path))
         if _take(marker) and path.exists():
             return _replace_damaged(path)
         return _connect(path)
@@ -74,9 +73,8 @@ def open_in_memory(reason: str = "", saved: Salvaged | None = None) -> OpenedCha
     if saved is not None:
         with contextlib.suppress(sqlite3.Error):
             _fill(database, saved)
-    return OpenedChats(
-        database, f"{reason} What is new is kept only until the program ends." if reason else None
-    )
+    lasts = tr("What is new is kept only until the program ends.")
+    return OpenedChats(database, f"{reason} {lasts}" if reason else None)
 
 
 def _connect(path: Path) -> OpenedChats:
@@ -96,7 +94,8 @@ def _connect(path: Path) -> OpenedChats:
         raise
     database.close()
     place = read_only_place(path)
-    return OpenedChats(link(place, is_uri=True), read_only_reason=NEWER, place=place)
+    newer = tr("These chats were written by a newer version of this program: they can be read, not changed.")
+    return OpenedChats(link(place, is_uri=True), read_only_reason=newer, place=place)
 
 
 def _open_without_writing(path: Path, error: Exception) -> OpenedChats:
@@ -113,11 +112,11 @@ def _open_without_writing(path: Path, error: Exception) -> OpenedChats:
                 database.close()
                 raise
             if code == sqlite3.SQLITE_CANTOPEN:
-                reason = "The folder of the chats is read-only."
-            reason = f"{reason} Chats can be read, not changed."
+                reason = tr("The folder of the chats is read-only.")
+            reason = " ".join((reason, tr("Chats can be read, not changed.")))
             log = path.with_name(path.name + "-wal")
             if option == "immutable=1" and log.exists() and log.stat().st_size:
-                reason += " The newest messages may be missing."
+                reason = " ".join((reason, tr("The newest messages may be missing.")))
             return OpenedChats(database, read_only_reason=reason, place=place)
     return open_in_memory(reason, salvage(path))
 
@@ -138,10 +137,8 @@ def _replace_damaged(path: Path) -> OpenedChats:
             opened.database.close()
             raise
     except (OSError, *FAILURES):
-        return open_in_memory("The file of chats is damaged and could not be replaced.", saved)
-    opened.notice = (
-        f'The file of chats was damaged. It was set aside as "{aside.name}"; {_saved_sentence(saved)}'
-    )
+        return open_in_memory(tr("The file of chats is damaged and could not be replaced."), saved)
+    opened.notice = _saved_sentences(aside.name, saved)
     return opened
 
 
@@ -170,18 +167,33 @@ def _fill(database: sqlite3.Connection, saved: Salvaged) -> None:
     database.execute("COMMIT")
 
 
-def _saved_sentence(saved: Salvaged) -> str:
+def _saved_sentences(aside: str, saved: Salvaged) -> str:
     if not saved.chats:
-        return "no chat in it could be read."
-    chats, turns = _counted(len(saved.chats), "chat"), _counted(len(saved.turns), "message")
-    return f"{chats} with {turns} could be read and are here."
+        words = tr(
+            'The file of chats was damaged. It was set aside as "{file}"; no chat in it could be read.'
+        )
+        return words.format(file=aside)
+    words = tr(
+        'The file of chats was damaged. It was set aside as "{file}"; {chats} with {messages} could be read '
+        "and are here."
+    )
+    return words.format(file=aside, chats=_chats(len(saved.chats)), messages=_messages(len(saved.turns)))
 
 
 def _rows_sentence(num_chats: int, num_turns: int) -> str | None:
-    found = ((num_chats, "chat"), (num_turns, "message"))
-    lost = " and ".join(_counted(number, word) for number, word in found if number)
-    return f"The file of chats is damaged in places: {lost} in it cannot be shown." if lost else None
+    if num_chats and num_turns:
+        words = tr("The file of chats is damaged in places: {chats} and {messages} in it cannot be shown.")
+        return words.format(chats=_chats(num_chats), messages=_messages(num_turns))
+    if not num_chats and not num_turns:
+        return None
+    lost = _chats(num_chats) if num_chats else _messages(num_turns)
+    words = tr("The file of chats is damaged in places: {lost} in it cannot be shown.")
+    return words.format(lost=lost)
 
 
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
+def _chats(number: int) -> str:
+    return tr("%n chat(s)", "", number)
+
+
+def _messages(number: int) -> str:
+    return tr("%n message(s)", "", number)

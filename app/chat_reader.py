@@ -15,7 +15,6 @@ from app.chat_file import DAMAGE, FAILURES, code_of, link, sentence
 from app.chat_rows import (
     CHAT_COLUMNS,
     FOLDER_COLUMNS,
-    OPEN_STATUS,
     TURN_COLUMNS,
     Chat,
     Folder,
@@ -26,8 +25,8 @@ from app.chat_rows import (
     turn_of,
 )
 from app.chat_tables import column_names
-from app.conversation import ELSEWHERE, Turn
-from ui.values import SearchHit
+from app.conversation import ELSEWHERE, OPEN_STATUS, Turn
+from ui.chat_values import SearchHit
 
 T = TypeVar("T")
 

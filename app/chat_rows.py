@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from app.conversation import Turn
+from app.conversation import OPEN_STATUS, Turn
 
 T = TypeVar("T")
 CHAT_COLUMNS = (
@@ -22,7 +22,6 @@ TURN_COLUMNS = (
     *("thinking", "raw"),
 )
 FOLDER_COLUMNS = ("id", "name", "created_s", "is_open")
-OPEN_STATUS = ("reading", "writing")  # of an answer that somebody is writing, or was when the program ended
 _NEEDED = {  # what a row must hold to be shown: texts, numbers
     "chats": (("id", "title"), ("created_s", "updated_s")),
     "messages": (("id", "chat_id", "role", "content", "status"), ("created_s",)),

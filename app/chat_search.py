@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from app.chat_index import INDEX_DAMAGED, has_index
+from app.conversation import shown_title
 from engine.foreign import one_line
-from ui.values import SearchHit
+from ui.chat_values import SearchHit
 
 MOST_HITS = 100  # chats
 MOST_WORDS, MOST_QUERY_CHARS = 12, 200
@@ -94,10 +95,14 @@ def _find(
 def _titles(database: sqlite3.Connection, words: Sequence[str]) -> dict[str, _Found]:
     """All chats by id, the last used first, with whether their title has the words."""
     rows = database.execute("SELECT id, title FROM chats WHERE deleted_s IS NULL ORDER BY updated_s DESC")
-    return {
-        chat_id: _Found(title, all(word in folded(title) for word in words))
+    titles = {
+        chat_id: shown_title(title)
         for chat_id, title in rows
         if isinstance(chat_id, str) and isinstance(title, str)
+    }
+    return {
+        chat_id: _Found(title, all(word in folded(title) for word in words))
+        for chat_id, title in titles.items()
     }
 
 

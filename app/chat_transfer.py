@@ -15,13 +15,15 @@ from PySide6.QtCore import QObject
 
 from app import chat_export
 from app.atomic_file import StorageError, write_atomic
-from app.conversation import Conversation, new_id
+from app.conversation import Conversation, new_id, shown_title
 from app.imports.reader import Problem, read_chats
 from app.imports.shapes import ImportedChat
 from app.io_thread import IoThread
 from app.store import Chat, Folder, Store
 from app.store_lane import Reads, StoreLane
 from engine.events import Failed
+from engine.words import tr
+from ui import numbers
 from ui.main_window import MainWindow
 from ui.values import NoticeAction, NoticeView
 
@@ -87,11 +89,10 @@ class ChatTransfer(QObject):
             return len(read)
 
         def done(count: int) -> None:
-            what = "The chat" if chat_id else f"{count} chat{'' if count == 1 else 's'}"
-            self._say("info", f"{what} {'was' if count == 1 else 'were'} written to {target.name}.")
+            self._say("info", _written_sentence(None if chat_id else count, target.name))
 
         def failed(failure: Failed) -> None:
-            self._say("error", "The export failed.", f"{failure.message} {failure.hint}", failure.details)
+            self._say("error", tr("The export failed."), f"{failure.message} {failure.hint}", failure.details)
 
         self._store.read(work, done, failed)
 
@@ -109,7 +110,7 @@ class ChatTransfer(QObject):
         running = self._running = _Import()
         running.folders = {folder.name: folder.id for folder in self._folders().values()}
         names = ", ".join(Path(path).name for path in paths)
-        self._progress(f"Reading {names}…")
+        self._progress(tr("Reading {names}…").format(names=names))
 
         def work() -> tuple[list[ImportedChat], list[Problem]]:
             found = [each for path in paths for each in read_chats(Path(path), lambda: running.is_cancelled)]
@@ -139,7 +140,8 @@ class ChatTransfer(QObject):
             self._end(running)
             return
         if len(chats) > _BATCH:
-            self._progress(f"Importing chats: {start} of {len(chats)}")
+            words = tr("Importing chats: {done} of {total}")
+            self._progress(words.format(done=start, total=len(chats)))
         in_folders = [self._in_folder(running, each) for each in batch]
 
         def work(store: Store) -> list[int | Problem | None]:
@@ -151,7 +153,7 @@ class ChatTransfer(QObject):
             self._store_next(running, chats, start + _BATCH)
 
         def failed(failure: Failed) -> None:
-            running.problems.append(Problem("the chats", failure.message))
+            running.problems.append(Problem(tr("the chats"), failure.message))
             self._end(running)
 
         self._store.run(work, done, failed)
@@ -193,7 +195,7 @@ class ChatTransfer(QObject):
         self._chats.library.show()
 
     def _progress(self, title: str) -> None:
-        cancel = NoticeAction(CANCEL_IMPORT, "Cancel")
+        cancel = NoticeAction(CANCEL_IMPORT, tr("Cancel"))
         self._window.show_notice(NoticeView("info", title, "", (cancel,), key=IMPORT))
 
     def _say(self, kind: str, title: str, text: str = "", details: str = "") -> None:
@@ -205,35 +207,59 @@ def _import(store: Store, chat: Chat, imported: ImportedChat) -> int | Problem |
     try:
         return store.import_chat(chat, imported.turns)
     except StorageError as error:
-        return Problem(f'"{chat.title}"', error.message.rstrip("."))
+        return Problem(f'"{shown_title(chat.title)}"', error.message.rstrip("."))
+
+
+def _written_sentence(count: int | None, file: str) -> str:
+    """That so many of all chats were written; None is the one that was asked for."""
+    if count is None:
+        words = tr("The chat was written to {file}.")
+    elif count == 1:
+        words = tr("1 chat was written to {file}.")
+    else:
+        words = tr("{count} chats were written to {file}.")
+    return words.format(count=numbers.count(count), file=file)
 
 
 def _result(running: _Import) -> NoticeView:
     """What came and what did not."""
-    came = []
-    if running.new:
-        came.append(f"{_counted(running.new, 'chat')} imported")
-    if running.grown:
-        came.append(f"{_counted(running.grown, 'chat')} got new messages")
-    if running.same:
-        came.append(f"{_counted(running.same, 'chat')} {'was' if running.same == 1 else 'were'} here already")
-    title = ", ".join(came) if came else "No chat was imported"
-    text = [f"{_counted(running.turns, 'message')} in all."] if running.turns else []
-    left = [f"{what} ({count:,})" for what, count in sorted(running.left_out.items()) if count]
-    if running.problems:
-        left.append(f"{_counted(len(running.problems), 'file or chat', 'files or chats')}")
-    if left:
-        text.append(f"Left out: {', '.join(left)}.")
+    came = _came(running)
+    title = f"{', '.join(came)}." if came else tr("No chat was imported.")
+    text = [tr("%n message(s) in all.", "", running.turns)] if running.turns else []
+    if left := _left(running):
+        text.append(tr("Left out: {list}.").format(list=", ".join(left)))
     if running.is_cancelled:
-        text.append("The import was stopped; what came before stays.")
-    lines = [f"{problem.name}: {problem.reason}." for problem in running.problems[:_MOST_LINES]]
+        text.append(tr("The import was stopped; what came before stays."))
+    said = running.problems[:_MOST_LINES]
+    lines = [tr("{name}: {reason}.").format(name=each.name, reason=each.reason) for each in said]
     if len(running.problems) > _MOST_LINES:
-        lines.append(f"… and {len(running.problems) - _MOST_LINES:,} more.")
+        more = numbers.count(len(running.problems) - _MOST_LINES)
+        lines.append(tr("… and {count} more.").format(count=more))
     if len(lines) == 1:
         text.append(lines[0])
     is_fine = bool(came) and not running.problems
-    return NoticeView("info" if is_fine else "warning", f"{title}.", " ".join(text), (), "\n".join(lines))
+    return NoticeView("info" if is_fine else "warning", title, " ".join(text), (), "\n".join(lines))
 
 
-def _counted(number: int, word: str, words: str = "") -> str:
-    return f"{number:,} {word if number == 1 else words or word + 's'}"
+def _came(running: _Import) -> list[str]:
+    came = []
+    if running.new:
+        came.append(tr("%n chat(s) imported", "", running.new))
+    if running.grown:
+        came.append(tr("%n chat(s) got new messages", "", running.grown))
+    if running.same == 1:
+        came.append(tr("1 chat was here already"))
+    elif running.same:
+        came.append(tr("{count} chats were here already").format(count=numbers.count(running.same)))
+    return came
+
+
+def _left(running: _Import) -> list[str]:
+    """What was left out, each kind with how many there were of it."""
+    found = sorted(running.left_out.items())
+    left = [f"{tr(what)} ({numbers.count(count)})" for what, count in found if count]
+    if len(running.problems) == 1:
+        left.append(tr("1 file or chat"))
+    elif running.problems:
+        left.append(tr("{count} files or chats").format(count=numbers.count(len(running.problems))))
+    return left

@@ -40,7 +40,7 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns 0 done, 1 our fault, 2 the user's or a file's, 130 interrupted."""
     turns.shorten()
-    arguments = build_parser().parse_args(argv)
+    arguments = build_parser().parse_args(opening(sys.argv[1:] if argv is None else argv))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # an answer may hold what the terminal cannot show
             stream.reconfigure(errors="replace")
@@ -69,11 +69,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def opening(argv: Sequence[str]) -> list[str]:
+    """`decodeck PATH`, as file managers call it, is `decodeck --model PATH`. A name without .gguf and without
+    a slash is a command.
+    """
+    first = argv[0] if argv else ""
+    is_path = first.lower().endswith(".gguf") or os.sep in first or "/" in first
+    return ["--model", *argv] if is_path and not first.startswith("-") else list(argv)
+
+
 def build_parser() -> argparse.ArgumentParser:
     model, asked, settings = _model_options(), _asked_options(), _settings_option("set")
     parser = _Parser(
         prog="decodeck",
         description="Chat with a local model and see how fast it decodes.",
+        epilog="decodeck PATH opens the window with the model of that file or folder.",
         parents=[model, _settings_option("set_first")],
     )
     parser.add_argument("--version", action="version", version=f"decodeck {version('decodeck')}")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from PySide6.QtCore import QCoreApplication, QObject, QTimer, QUrl
+from PySide6.QtCore import QCoreApplication, QObject, QTimer, QUrl, Slot
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication
 
@@ -35,9 +35,11 @@ from app.thinking_switch import ThinkingSwitch
 from app.undo import UNDO
 from engine.events import Calibrated, CalibrationEnded, Event, Failed
 from engine.types import LoadSpec, Message
+from engine.words import tr
 from ui import theme
+from ui.chat_values import CounterView
 from ui.main_window import MainWindow
-from ui.values import CounterView, NoticeView
+from ui.values import NoticeView
 
 COUNT_DELAY_MS = 200
 COUNT_LANE = "count"
@@ -101,7 +103,7 @@ class Controller(QObject):
         saved = self._preferences.value
         self._window.set_panels(saved.sidebar_open, saved.tuning_open)
         if self._preferences.notice:
-            self._window.show_notice(NoticeView("warning", "Settings", self._preferences.notice))
+            self._window.show_notice(NoticeView("warning", tr("Settings"), self._preferences.notice))
         self._engine.start()
         self.predictions.start()
         self.library.start()
@@ -166,6 +168,7 @@ class Controller(QObject):
         self.models.ready.connect(self.attachments.count)
         self.models.loading.connect(self._on_loading)
 
+    @Slot(object)
     def _on_engine_events(self, events: tuple[Event, ...]) -> None:
         for event in events:
             self._thinking.handle(event)
@@ -186,10 +189,10 @@ class Controller(QObject):
     def _busy_words(self) -> str:
         """Why nothing can be moved now; "" where it can."""
         if self.lab.is_running:
-            return "The Batch lab is measuring. Stop it, or wait for its end."
+            return tr("The Batch lab is measuring. Stop it, or wait for its end.")
         if self.chats.answers.count or self.chats.queue.claiming:
-            return "An answer is being written. Stop it, or wait for its end."
-        return "A model is being loaded. Try again when it is ready." if self.models.is_loading else ""
+            return tr("An answer is being written. Stop it, or wait for its end.")
+        return tr("A model is being loaded. Try again when it is ready.") if self.models.is_loading else ""
 
     def _refresh(self) -> None:
         """Let settings that were changed count."""
@@ -231,8 +234,8 @@ class Controller(QObject):
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(paths.models_dir())))
 
     def _on_settings_unsaved(self, failed: Failed) -> None:
-        notice = NoticeView("warning", "The settings could not be saved.", failed.message, (), failed.details)
-        self._window.show_notice(notice)
+        title = tr("The settings could not be saved.")
+        self._window.show_notice(NoticeView("warning", title, failed.message, (), failed.details))
 
     def _on_loading(self, path: str) -> None:
         """Read the counter's tokenizer beside the weights: later it would slow down the first answer."""

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from engine.foreign import one_line
 from engine.types import Message
+from engine.words import mark, tr
 
 TITLE_CHARS = 48
+UNTITLED = mark("New chat")  # as it is kept, whatever the language; ``shown_title`` translates it
 ELSEWHERE = "elsewhere"  # the status of an answer that another window is writing
 BEFORE_ALL = ""  # an active id: the path was taken back to before the first turn
-_UNFINISHED = {"reading": "failed", "writing": "failed"}
+OPEN_STATUS = ("reading", "writing")  # of an answer that somebody is writing, or was when the program ended
 
 
 def new_id() -> str:
@@ -25,11 +27,16 @@ def title_of(text: str) -> str:
     """A chat's title from its first message: one line, cut between words."""
     line = " ".join(one_line(text[:1000]).split())
     if not line:
-        return "New chat"
+        return UNTITLED
     if len(line) <= TITLE_CHARS:
         return line
     words, space, _ = line[:TITLE_CHARS].rpartition(" ")
     return (words if space and len(words) > TITLE_CHARS // 2 else line[: TITLE_CHARS - 1]) + "…"
+
+
+def shown_title(title: str) -> str:
+    """A chat's title as a person reads it."""
+    return tr(UNTITLED) if title == UNTITLED else title
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ class Conversation:
         self._clock = clock
         self._turns: dict[str, Turn] = {}
         for turn in turns:
-            self._turns[turn.id] = replace(turn, status=_UNFINISHED.get(turn.status, turn.status))
+            self._turns[turn.id] = replace(turn, status="failed") if turn.status in OPEN_STATUS else turn
         self._children: dict[str | None, list[str]] = {}  # by the parent that is here, in order of making
         for turn in self._turns.values():
             self._children.setdefault(self._parent_of(turn), []).append(turn.id)

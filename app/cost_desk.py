@@ -19,9 +19,11 @@ from app.preferences import Preferences
 from app.store_lane import Reads, StoreLane
 from engine.errors import WishError
 from engine.fit.speed import predict
-from engine.types import Gpu, GpuReading
-from ui.main_window import LAB, MainWindow
+from engine.machine import Gpu, GpuReading
+from engine.words import tr
+from ui.main_window import MainWindow
 from ui.values import ReadingsView
+from ui.window_view import LAB
 
 _CHATS, _ANSWERS = 20, 50  # the last ones, of which an average is taken
 
@@ -94,10 +96,10 @@ class CostDesk(QObject):
         predicted = predict(made)
         read = point.tokens / point.ttft_s if point and point.ttft_s else predicted.prefill_tps
         if self._answer_tps is not None:
-            return Speeds(read, self._answer_tps), ", as the last answer was written"
+            return Speeds(read, self._answer_tps), "answer"
         if point is not None and point.each_tps is not None:
-            return Speeds(read, point.each_tps), ", as the lab has measured"
-        return Speeds(read, predicted.half), ", as predicted"
+            return Speeds(read, point.each_tps), "lab"
+        return Speeds(read, predicted.half), "predicted"
 
     def _on_ready(self) -> None:
         self._answer_tps = None
@@ -122,7 +124,8 @@ class CostDesk(QObject):
         try:
             changed = settings.with_value(self._preferences.value, f"{key}={_written(text)}")
         except WishError as error:
-            self._lab.say(f"{text} cannot be used here. {error.hint}", is_warning=True)
+            refused = tr("{value} cannot be used here.").format(value=text)
+            self._lab.say(f"{refused} {error.hint}", is_warning=True)
         else:
             self._lab.say("")
             self._preferences.change(**{key: getattr(changed, key)})
@@ -155,5 +158,9 @@ def _device(readings: tuple[GpuReading, ...]) -> str:
     if not readings:
         return ""
     first, more = readings[0], len(readings) - 1
-    driver = f" · driver {first.driver}" if first.driver else ""
-    return f"{first.name}{driver}{f' · {more} more' if more else ''}"
+    parts = [first.name]
+    if first.driver:
+        parts.append(tr("driver {version}").format(version=first.driver))
+    if more:
+        parts.append(tr("{count} more").format(count=more))
+    return " · ".join(parts)

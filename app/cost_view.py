@@ -6,43 +6,74 @@ from dataclasses import dataclass
 
 from app.cost import MILLION, Amount, CostLine, Power, Prices, Speeds, answer_money, cost_lines
 from app.settings import Settings
+from engine.words import mark, tr
 from ui import numbers
 from ui.lab_values import CostField, CostRow, CostView
 from ui.numbers import NBSP, UNKNOWN
 
 _NAMES = {
-    "beyond rest": ("Electricity, beyond rest", "What is used because tokens are made"),
-    "chip": ("Electricity, the chip's counter", "All that the chip counts, at rest too; not at the wall"),
-    "wall": ("Electricity, at the wall", "The whole computer while it makes tokens"),
-    "hardware": (
-        "With the computer's price",
-        "Its price over the hours of its life, and electricity",
+    "beyond rest": (mark("Electricity, beyond rest"), mark("What is used because tokens are made")),
+    "chip": (
+        mark("Electricity, the chip's counter"),
+        mark("All that the chip counts, at rest too; not at the wall"),
     ),
-    "hardware alone": ("The computer's price alone", "Over the hours that it works in its life"),
-    "api": ("API", "The price you have typed"),
+    "wall": (mark("Electricity, at the wall"), mark("The whole computer while it makes tokens")),
+    "hardware": (
+        mark("With the computer's price"),
+        mark("Its price over the hours of its life, and electricity"),
+    ),
+    "hardware alone": (
+        mark("The computer's price alone"),
+        mark("Over the hours that it works in its life"),
+    ),
+    "api": ("API", mark("The price you have typed")),
 }
+_IN_STATUS = {  # what the words of the status bar count
+    "chip": mark(
+        "Electricity, the chip's counter, for a million tokens written: all that the chip counts, "
+        "at rest too; not at the wall."
+    ),
+    "wall": mark(
+        "Electricity, at the wall, for a million tokens written: the whole computer while it makes tokens."
+    ),
+}
+_AT_THE_WALL, _PER_MILLION = mark("W at the wall"), mark("{currency} per million")
 _FIELDS = (
-    ("electricity_price", "Electricity", "{currency} per kWh", "The price on your bill"),
-    ("power_watts", "While it answers", "W at the wall", "The whole computer, read from a meter at the plug"),
-    ("idle_watts", "At rest", "W at the wall", "The same with nothing to do"),
-    ("hardware_price", "Computer", "{currency}", "What it has cost, or the part that counts"),
-    ("hardware_years", "Used for", "years", "Until it is replaced"),
-    ("hardware_hours", "Busy", "hours a day", "Making tokens, on average"),
-    ("api_input_price", "API, tokens read", "{currency} per million", "What a service takes for a prompt"),
-    ("api_output_price", "API, written", "{currency} per million", "And for an answer"),
+    ("electricity_price", mark("Electricity"), mark("{currency} per kWh"), mark("The price on your bill")),
+    (
+        *("power_watts", mark("While it answers"), _AT_THE_WALL),
+        mark("The whole computer, read from a meter at the plug"),
+    ),
+    ("idle_watts", mark("At rest"), _AT_THE_WALL, mark("The same with nothing to do")),
+    ("hardware_price", mark("Computer"), "{currency}", mark("What it has cost, or the part that counts")),
+    ("hardware_years", mark("Used for"), mark("years"), mark("Until it is replaced")),
+    ("hardware_hours", mark("Busy"), mark("hours a day"), mark("Making tokens, on average")),
+    (
+        *("api_input_price", mark("API, tokens read"), _PER_MILLION),
+        mark("What a service takes for a prompt"),
+    ),
+    ("api_output_price", mark("API, written"), _PER_MILLION, mark("And for an answer")),
 )
-_NO_WATTS = "Type the watts of this computer to see what tokens cost: nothing here can read them."
-_NO_PRICE = "Type the price of electricity to see it in money."
+_SPEEDS = {  # by where they come from
+    "": mark("{write}\u00a0tok/s written and {read}\u00a0read"),
+    "answer": mark("{write}\u00a0tok/s written and {read}\u00a0read, as the last answer was written"),
+    "lab": mark("{write}\u00a0tok/s written and {read}\u00a0read, as the lab has measured"),
+    "predicted": mark("{write}\u00a0tok/s written and {read}\u00a0read, as predicted"),
+}
+_NO_WATTS = mark("Type the watts of this computer to see what tokens cost: nothing here can read them.")
+_NO_PRICE = mark("Type the price of electricity to see it in money.")
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """All that the costs of a model are made of. ``basis`` says where its speeds come from."""
+    """All that the costs of a model are made of. ``basis`` says where its speeds come from: the last answer,
+    the lab or a prediction.
+    """
 
     settings: Settings
     measured: Power
     speeds: Speeds
-    basis: str = ""
+    basis: str = ""  # answer | lab | predicted
     answer_tokens: float | None = None  # of the average answer
 
     @property
@@ -67,7 +98,10 @@ def cost_view(known: Known) -> CostView:
     """The section of the Lab."""
     currency = known.settings.currency
     fields = tuple(
-        CostField(key, label, _typed(getattr(known.settings, key)), unit.format(currency=currency), tooltip)
+        CostField(
+            *(key, tr(label), _typed(getattr(known.settings, key))),
+            *(tr(unit).format(currency=currency), tr(tooltip)),
+        )
         for key, label, unit, tooltip in _FIELDS
     )
     lines = known.lines
@@ -81,20 +115,18 @@ def cost_view(known: Known) -> CostView:
         tuple(_row(line, currency) for line in lines),
         _basis(known) if lines and has_speed else "",
         _answer(known, lines),
-        missing,
+        tr(missing),
     )
 
 
 def status_words(known: Known) -> tuple[str, str]:
     """ "0.14 kWh/M tok · $0.04" and what it counts; empty without a reading or typed watts."""
-    line = next((each for each in reversed(known.lines) if each.key in ("wall", "chip")), None)
+    line = next((each for each in reversed(known.lines) if each.key in _IN_STATUS), None)
     if line is None or line.written.kwh is None:
         return "", ""
     money = line.written.money
     price = "" if money is None else f" · {_money(money, known.settings.currency)}"
-    name, tooltip = _NAMES[line.key]
-    words = f"{_kwh(line.written.kwh)}{NBSP}kWh/M{NBSP}tok{price}"
-    return words, f"{name}, for a million tokens written: {tooltip[:1].lower()}{tooltip[1:]}."
+    return f"{_kwh(line.written.kwh)}{NBSP}kWh/M{NBSP}tok{price}", tr(_IN_STATUS[line.key])
 
 
 def _row(line: CostLine, currency: str) -> CostRow:
@@ -104,7 +136,7 @@ def _row(line: CostLine, currency: str) -> CostRow:
         energy = f"{_kwh(line.read.kwh)} · {_kwh(line.written.kwh)}{NBSP}kWh"
     is_hardware = line.key.startswith("hardware")
     read, written = _cost(line.read, currency), _cost(line.written, currency)
-    return CostRow(name, "" if is_hardware else energy, read, written, tooltip)
+    return CostRow(tr(name), "" if is_hardware else energy, read, written, tr(tooltip))
 
 
 def _cost(amount: Amount, currency: str) -> str:
@@ -133,11 +165,12 @@ def _basis(known: Known) -> str:
     chosen, measured = known.settings, known.measured
     watts = []
     if measured.busy_w is not None:
-        watts.append(f"{numbers.decimal(measured.busy_w, 1)}{NBSP}W measured by the chip")
+        words = tr("{watts}\u00a0W measured by the chip")
+        watts.append(words.format(watts=numbers.decimal(measured.busy_w, 1)))
     if chosen.power_watts is not None:
-        watts.append(f"{numbers.decimal(chosen.power_watts, 0)}{NBSP}W as typed")
+        watts.append(tr("{watts}\u00a0W as typed").format(watts=numbers.decimal(chosen.power_watts, 0)))
     read, write = numbers.tps(known.speeds.read_tps), numbers.tps(known.speeds.write_tps)
-    speeds = f"{write}{NBSP}tok/s written and {read}{NBSP}read{known.basis}"
+    speeds = tr(_SPEEDS[known.basis]).format(write=write, read=read)
     return f"{', '.join([*watts, speeds])}."
 
 
@@ -146,11 +179,30 @@ def _answer(known: Known, lines: tuple[CostLine, ...]) -> str:
     tokens, tps = known.answer_tokens, known.speeds.write_tps
     if not tokens or not tps:
         return ""
-    words = f"An answer of {numbers.count(round(tokens))} tokens, the average of your last ones, takes"
-    time = f"≈{NBSP}{numbers.seconds(tokens / tps)}{NBSP}s"
     money, api = answer_money(lines, tokens), known.prices.api_output
-    here = "" if money is None else f" and costs {_money(money, known.settings.currency)}"
-    there = (
-        "" if api is None else f"; the API takes {_money(api * tokens / MILLION, known.settings.currency)}"
+    currency = known.settings.currency
+    return _answer_words(money is not None, api is not None).format(
+        tokens=numbers.count(round(tokens)),
+        seconds=numbers.seconds(tokens / tps),
+        money="" if money is None else _money(money, currency),
+        price="" if api is None else _money(api * tokens / MILLION, currency),
     )
-    return f"{words} {time}{here}{there}."
+
+
+def _answer_words(has_money: bool, has_api: bool) -> str:
+    if has_money and has_api:
+        return tr(
+            "An answer of {tokens} tokens, the average of your last ones, takes ≈\u00a0{seconds}\u00a0s "
+            "and costs {money}; the API takes {price}."
+        )
+    if has_money:
+        return tr(
+            "An answer of {tokens} tokens, the average of your last ones, takes ≈\u00a0{seconds}\u00a0s "
+            "and costs {money}."
+        )
+    if has_api:
+        return tr(
+            "An answer of {tokens} tokens, the average of your last ones, takes ≈\u00a0{seconds}\u00a0s; "
+            "the API takes {price}."
+        )
+    return tr("An answer of {tokens} tokens, the average of your last ones, takes ≈\u00a0{seconds}\u00a0s.")

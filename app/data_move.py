@@ -22,6 +22,7 @@ from app import paths
 from app.atomic_file import disk_sentence, sync_folder
 from app.setting_table import Settings
 from engine.errors import EngineError
+from engine.words import decimal, tr
 
 DATA, MODELS = "data_folder", "models_folder"
 MARK = ".decodeck-moving"  # in a folder that content is still being put into
@@ -54,18 +55,23 @@ class Move:
 def planned(name: str, target: str) -> Move:
     """The move of a folder to ``target``. Raises MoveError where that cannot be."""
     if os.environ.get(paths.VARIABLES[name]):
-        raise MoveError("This folder was named for this run alone.", "Start Decodeck without naming it.")
+        raise MoveError(
+            tr("This folder was named for this run alone."), tr("Start Decodeck without naming it.")
+        )
     source = (paths.data_dir() if name == DATA else paths.models_dir()).resolve()
     place = Path(target).expanduser().resolve()
     if not Path(target).expanduser().is_absolute() or not place.parent.is_dir():
-        raise MoveError(f"{target} is not in a folder that exists.", "Give the full path of a folder.")
+        words = tr("{path} is not in a folder that exists.").format(path=target)
+        raise MoveError(words, tr("Give the full path of a folder."))
     if place == source:
-        raise MoveError("It is there already.")
+        raise MoveError(tr("It is there already."))
     if place.is_relative_to(source) and not _stays_put(name, source, place):
-        raise MoveError("A folder cannot be moved into itself.", "Choose one outside of it.")
+        raise MoveError(tr("A folder cannot be moved into itself."), tr("Choose one outside of it."))
     models = paths.models_dir().resolve()
     if name == DATA and models.is_relative_to(source) and models != source / "models":
-        raise MoveError("The models folder is inside the data folder.", "Move the models folder first.")
+        raise MoveError(
+            tr("The models folder is inside the data folder."), tr("Move the models folder first.")
+        )
     return Move(name, source, place)
 
 
@@ -103,10 +109,15 @@ def run(
 
 
 def relocated(path: str, move: Move) -> str:
-    """Where a file is after the move; the same path for all that was not in the folder."""
+    """Where a file is after the move; the same path for what was not in the folder. Waits for the disk."""
+    if not path:
+        return path
     old = Path(path)
-    resolved = old.parent.resolve() / old.name if path else old
-    if not path or not resolved.is_relative_to(move.source):
+    try:
+        resolved = old.parent.resolve() / old.name
+    except (OSError, RuntimeError):  # a disk that fails, a circle of links
+        return path
+    if not resolved.is_relative_to(move.source):
         return path
     inner = resolved.relative_to(move.source)
     is_moved = bool(inner.parts) and not _is_left(move, inner.parts[0])
@@ -114,7 +125,9 @@ def relocated(path: str, move: Move) -> str:
 
 
 def settings_after(settings: Settings, move: Move) -> Settings:
-    """The settings as they are after the move: the folder, and all paths of models that were in it."""
+    """The settings as they are after the move: the folder, and all paths of models that were in it. Waits for
+    the disk.
+    """
 
     def of_model(kept: Mapping[str, Any]) -> dict[str, Any]:
         return dict(kept) | ({"draft": relocated(kept["draft"], move)} if "draft" in kept else {})
@@ -138,7 +151,8 @@ def _is_left(move: Move, entry: str) -> bool:
 
 def _entries(move: Move) -> list[Path]:
     if not move.source.is_dir():
-        raise MoveError(f"{move.source} is not there.", "Connect its disk and try again.")
+        words = tr("{path} is not there.").format(path=move.source)
+        raise MoveError(words, tr("Connect its disk and try again."))
     return [entry for entry in sorted(move.source.iterdir()) if not _is_left(move, entry.name)]
 
 
@@ -154,25 +168,27 @@ def _settle_database(database: Path) -> None:
     except sqlite3.DatabaseError:
         return  # damaged: it is moved as it is
     if mode != "delete":
-        raise MoveError("Another window has the chats open.", "Close it and try again.")
+        raise MoveError(tr("Another window has the chats open."), tr("Close it and try again."))
 
 
 def _make_room(move: Move) -> None:
     """Have an empty target with room for everything. Raises MoveError and OSError."""
     target = move.target
     if target.exists() and not target.is_dir():
-        raise MoveError(f"{target} is a file.", "Choose a folder.")
+        raise MoveError(tr("{path} is a file.").format(path=target), tr("Choose a folder."))
     if (target / MARK).is_file() and target not in (paths.data_dir().resolve(), paths.models_dir().resolve()):
         _clear(target)  # what an interrupted move left
     target.mkdir(exist_ok=True)
     if any(not _is_kept(target, entry) for entry in target.iterdir()):
-        raise MoveError(f"{target} is not empty.", "Choose an empty folder, or a new one.")
+        words = tr("{path} is not empty.").format(path=target)
+        raise MoveError(words, tr("Choose an empty folder, or a new one."))
     needed = sum(_size_bytes(entry) for entry in _entries(move))
     free = shutil.disk_usage(target).free
     is_same_disk = target.stat().st_dev == move.source.stat().st_dev
     if not is_same_disk and needed + _SPARE_BYTES > free:
-        words = f"{needed / 1e9:.2f} GB needed, {free / 1e9:.2f} GB free on this disk."
-        raise MoveError(words, "Choose another folder.")
+        words = tr("{needed} needed, {free} free on this disk.")
+        sizes = {"needed": f"{decimal(needed / 1e9, 2)} GB", "free": f"{decimal(free / 1e9, 2)} GB"}
+        raise MoveError(words.format(**sizes), tr("Choose another folder."))
     (target / MARK).touch()
 
 
@@ -185,10 +201,11 @@ def _copy_all(move: Move, report: Callable[[int, int], None], cancel: threading.
             done += copied
             report(done, total)
             if cancel.is_set():
-                raise MoveCancelledError("The move was stopped.", "Everything is where it was.")
+                raise MoveCancelledError(tr("The move was stopped."), tr("Everything is where it was."))
     for entry in entries:
         if _size_bytes(move.target / entry.name) != _size_bytes(entry):
-            raise MoveError(f"{entry.name} changed while it was moved.", "Try again.")
+            words = tr("{file} changed while it was moved.").format(file=entry.name)
+            raise MoveError(words, tr("Try again."))
     sync_folder(move.target)
 
 
@@ -205,7 +222,8 @@ def _copied(source: Path, target: Path) -> Iterator[int]:
     elif stat.S_ISREG(mode):
         yield from _copied_file(source, target)
     else:
-        raise MoveError(f"{source.name} is neither a file nor a folder.", "Take it out and try again.")
+        words = tr("{name} is neither a file nor a folder.").format(name=source.name)
+        raise MoveError(words, tr("Take it out and try again."))
 
 
 def _copied_file(source: Path, target: Path) -> Iterator[int]:
@@ -259,7 +277,8 @@ def _remove_old(move: Move) -> str:
         try:
             _remove(entry)
         except OSError as error:
-            failed = f"{entry} could not be removed: {error.strerror or error}. It is not used any more."
+            words = tr("{path} could not be removed: {reason}. It is not used any more.")
+            failed = words.format(path=entry, reason=error.strerror or error)
     with contextlib.suppress(OSError):  # there where something was left in it
         move.source.rmdir()
     return failed

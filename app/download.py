@@ -29,6 +29,7 @@ from app.transport import (
     make_client,
     open_reply,
 )
+from engine.words import decimal, figure, tr
 
 __all__ = ["DownloadCancelledError", "DownloadError", "DownloadProgress", "fetch"]
 
@@ -66,9 +67,8 @@ def fetch(
     except OSError as error:
         raise DownloadError(*disk_sentence(error, target)) from error
     if not is_free:
-        raise DownloadError(
-            f"{target.name} is already being downloaded.", "Wait for the other download, or stop it."
-        )
+        words = tr("{file} is already being downloaded.").format(file=target.name)
+        raise DownloadError(words, tr("Wait for the other download, or stop it."))
     with lock, contextlib.ExitStack() as stack:
 
         def opened_client() -> httpx2.Client:
@@ -108,10 +108,9 @@ def require_space(needs: Iterable[tuple[Path, int]], margin_bytes: int = SPACE_M
         by_disk[disk] = (folder, before + num_bytes, free)
     for folder, num_bytes, free in by_disk.values():
         if num_bytes and free < num_bytes + margin_bytes:
-            raise DownloadError(
-                f"{_size(num_bytes + margin_bytes)} needed, {_size(free)} free on this disk.",
-                f"Free some space on the disk of {folder}; what has arrived is kept.",
-            )
+            words, needed = tr("{needed} needed, {free} free on this disk."), _size(num_bytes + margin_bytes)
+            hint = tr("Free some space on the disk of {folder}; what has arrived is kept.")
+            raise DownloadError(words.format(needed=needed, free=_size(free)), hint.format(folder=folder))
 
 
 def _disk_of(folder: Path) -> tuple[int, int]:
@@ -130,7 +129,8 @@ def hash_file(
     with path.open("rb") as file:
         while chunk := file.read(_HASH_CHUNK_BYTES):
             if cancel.is_set():
-                raise DownloadCancelledError("Checking was stopped; the file is kept and checked next time.")
+                words = tr("Checking was stopped; the file is kept and checked next time.")
+                raise DownloadCancelledError(words)
             digest.update(chunk)
             done += len(chunk)
             on_bytes(done)
@@ -185,17 +185,19 @@ class _Download:
         except DownloadCancelledError as error:
             raise self._paused() from error
         except FileNotFoundError as error:
-            raise DownloadError(
-                f"{self.target.name} was removed while it was being downloaded.", "Try again."
-            ) from error
+            words = tr("{file} was removed while it was being downloaded.").format(file=self.target.name)
+            raise DownloadError(words, tr("Try again.")) from error
         except OSError as error:
             raise DownloadError(*disk_sentence(error, self.target)) from error
         return self.target
 
     def _paused(self) -> DownloadCancelledError:
         done, total = part_bytes(self.target), self.meter.total
-        at = f"{done / 1e6:.0f} of {_size(total)}" if 0 < total < 1_000_000_000 else _size(done)
-        return DownloadCancelledError(f"Paused at {at}.", "It goes on there next time.")
+        if 0 < total < 1_000_000_000:
+            words = tr("Paused at {done} of {total}.").format(done=decimal(done / 1e6, 0), total=_size(total))
+        else:
+            words = tr("Paused at {done}.").format(done=_size(done))
+        return DownloadCancelledError(words, tr("It goes on there next time."))
 
     def _is_target_right(self) -> bool:
         """A file of an earlier run whose hash is the expected one is not fetched again."""
@@ -223,10 +225,10 @@ class _Download:
             except _WrongContentError:
                 discard(self.target)
                 if not self.was_resumed:
-                    self._fail(
-                        "does not have the expected content: it was damaged on the way, or replaced.",
-                        "It was not kept. Try again.",
+                    words = tr(
+                        "{file} does not have the expected content: it was damaged on the way, or replaced."
                     )
+                    self._fail(words, tr("It was not kept. Try again."))
                 # A part of an earlier run may be damaged or of another file: once, begin at its start.
                 self.was_resumed, self.best = False, 0
 
@@ -246,9 +248,10 @@ class _Download:
         except FileNotFoundError:
             raise
         except OSError as error:
+            words = tr("{file} is complete but could not be moved: {reason}.")
             raise DownloadError(
-                f"{self.target.name} is complete but could not be moved: {error.strerror or error}.",
-                "Close the program that uses the file and try again; nothing is downloaded twice.",
+                words.format(file=self.target.name, reason=error.strerror or error),
+                tr("Close the program that uses the file and try again; nothing is downloaded twice."),
             ) from error
 
     def _fill_part(self) -> None:
@@ -256,7 +259,7 @@ class _Download:
         failures = 0
         while True:
             if self.cancel.is_set():
-                raise DownloadCancelledError("The download was stopped.")
+                raise DownloadCancelledError(tr("The download was stopped."))
             best_before = self.best
             try:
                 self._request()
@@ -268,10 +271,10 @@ class _Download:
                     raise
                 delay = max(self.retry_delays_s[failures], error.wait_s)
                 failures += 1
-                reason = f"{error.message} Trying again…"
+                reason = " ".join((error.message, tr("Trying again…")))
             self.meter.phase("waiting", part_bytes(self.target), reason)
             if self.cancel.wait(delay):
-                raise DownloadCancelledError("The download was stopped.")
+                raise DownloadCancelledError(tr("The download was stopped."))
 
     def _request(self) -> None:
         """One request for what is missing. Raises DownloadError; what has arrived stays in the part."""
@@ -288,14 +291,16 @@ class _Download:
             begin = self._begin_of(reply, start)
             self._write(reply, begin)
         if self.size is not None and part_bytes(self.target) < self.size:
-            raise DownloadError(f"The connection to {host_of(self.address)} broke off.", may_pass=True)
+            words = tr("The connection to {host} broke off.").format(host=host_of(self.address))
+            raise DownloadError(words, may_pass=True)
 
     def _begin_of(self, reply: Reply, start: int) -> int:
         """Where in the file the body begins. Raises DownloadError for a reply without a file in it."""
         if start and (reply.status == 416 or (reply.status == 206 and not self._continues(reply, start))):
             discard(self.target)
+            words = tr("{file} has another size on {host}.")
             raise DownloadError(
-                f"{self.target.name} has another size on {host_of(self.address)}.", may_pass=True
+                words.format(file=self.target.name, host=host_of(self.address)), may_pass=True
             )
         if reply.status == 206 and start:
             return start
@@ -331,39 +336,43 @@ class _Download:
 
     def _check_first(self, reply: Reply, first: bytes, begin: int) -> None:
         if not first and self.size != begin:
-            self._fail("could not be downloaded: the server sent an empty answer.", "Try again later.")
+            words = tr("{file} could not be downloaded: the server sent an empty answer.")
+            self._fail(words, tr("Try again later."))
         if begin:
             return
         if first[:512].lstrip().lower().startswith((b"<!doctype html", b"<html")):
             self._fail_as_page()
         offered = reply.content_bytes
         if self.size is not None and offered is not None and offered != self.size:
-            what = f"has {offered:,} bytes on the server instead of {self.size:,}."
-            self._fail(what, "It was not downloaded.")
+            words = tr("{file} has {offered} bytes on the server instead of {expected}.")
+            sizes = {"offered": figure(offered), "expected": figure(self.size)}
+            self._fail(words, tr("It was not downloaded."), **sizes)
 
     def _append(self, file: IO[bytes], chunk: bytes, done: int) -> int:
         done += len(chunk)
         if self.size is not None and done > self.size:
             file.truncate(0)
-            self._fail("is longer on the server than expected.", "It was not kept.")
+            self._fail(tr("{file} is longer on the server than expected."), tr("It was not kept."))
         file.write(chunk)
         self.received += len(chunk)
         self.best = max(self.best, done)
         self.meter.update(done)
         return done
 
-    def _fail(self, what: str, hint: str) -> NoReturn:
-        raise DownloadError(f"{self.target.name} {what}", hint)
+    def _fail(self, words: str, hint: str, **values: str) -> NoReturn:
+        """Raise it in ``words`` that name the ``{file}``, and what is in ``values``."""
+        raise DownloadError(words.format(file=self.target.name, **values), hint)
 
     def _fail_as_page(self) -> NoReturn:
         self._fail(
-            f"could not be downloaded: {host_of(self.address)} sent a web page instead.",
-            "The network may ask for a login: open a page in the browser, then try again.",
+            tr("{file} could not be downloaded: {host} sent a web page instead."),
+            tr("The network may ask for a login: open a page in the browser, then try again."),
+            host=host_of(self.address),
         )
 
 
 def _size(num_bytes: int) -> str:
     """Decimal units, as everywhere in the program."""
     if num_bytes >= 1_000_000_000:
-        return f"{num_bytes / 1e9:.1f} GB"
-    return f"{num_bytes / 1e6:.0f} MB"
+        return f"{decimal(num_bytes / 1e9, 1)} GB"
+    return f"{decimal(num_bytes / 1e6, 0)} MB"

@@ -11,6 +11,7 @@ from engine.models.spec import scan_folder
 from engine.text import tokenizer as tokenizers
 from engine.text.same_vocabulary import difference
 from engine.types import ModelSpec
+from engine.words import tr
 from ui.values import ModelRow
 
 
@@ -33,7 +34,8 @@ def draft_choices(target: ModelSpec, folder: Path) -> tuple[DraftChoice, ...]:
 
 def draft_rows(choices: tuple[DraftChoice, ...], chosen: str, loaded: str) -> list[ModelRow]:
     """Rows of the picker; where one is ``chosen`` the first row is for none. Both are paths, or empty."""
-    none = [ModelRow("", "No draft model", "The chat itself can still be drafted from")] if chosen else []
+    no_draft = ModelRow("", tr("No draft model"), tr("The chat itself can still be drafted from"))
+    none = [no_draft] if chosen else []
     rows = (readouts.model_row(each.spec.path, each.spec, loaded) for each in choices)
     return none + [
         ModelRow(row.path, row.name, row.detail, choice.reason, row.is_loaded)

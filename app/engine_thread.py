@@ -40,6 +40,7 @@ from engine.events import (
 from engine.protocol import EngineProtocol
 from engine.types import GenerateRequest, LoadPlan, MeasureWish
 from engine.waiting import POLL_S, in_background
+from engine.words import tr
 
 MEMORY_INTERVAL_S = 0.5
 IDLE_MEMORY_INTERVAL_S = 2.0
@@ -380,5 +381,5 @@ def _failure(error: BaseException) -> Failed:
 
 
 def _bug(details: str) -> Failed:
-    message = "Something went wrong inside the engine."
-    return Failed(None, "bug", message, "The answer so far is kept.", details)
+    message = tr("Something went wrong inside the engine.")
+    return Failed(None, "bug", message, tr("The answer so far is kept."), details)

@@ -15,7 +15,9 @@ from engine.fit.bytes import layer_bits
 from engine.fit.plan import plan
 from engine.fit.speed import step_bytes, step_s, tokens_per_step
 from engine.types import LoadPlan, ModelSpec
-from ui.values import BatchRow, Door, DraftRow, StepPart
+from engine.words import tr
+from ui import numbers
+from ui.gauge_values import BatchRow, Door, DraftRow, StepPart
 
 BATCHES = (1, 2, 4, 8)
 DRAFTED = (0, 1, 2, 3, 4, 6, 8)
@@ -27,10 +29,10 @@ def step_view(made: LoadPlan, now: Moment) -> tuple[StepPart, ...]:
     """The predicted milliseconds of a step, by what takes them."""
     found = parts(made, now)
     named = (
-        ("Weights", found.weights_s, found.weights_bytes),
-        ("Context", found.kv_s, found.kv_bytes),
-        ("Arithmetic", found.compute_s, 0),
-        ("Fixed cost", found.fixed_s, 0),
+        (tr("Weights"), found.weights_s, found.weights_bytes),
+        (tr("Context"), found.kv_s, found.kv_bytes),
+        (tr("Arithmetic"), found.compute_s, 0),
+        (tr("Fixed cost"), found.fixed_s, 0),
     )
     return tuple(StepPart(name, 1000 * seconds, nbytes) for name, seconds, nbytes in named)
 
@@ -38,7 +40,7 @@ def step_view(made: LoadPlan, now: Moment) -> tuple[StepPart, ...]:
 def doors(made: LoadPlan, tokens: int) -> tuple[Door, ...]:
     """The loaded model as it is, and with each door closed; ``tokens`` are in the chat now."""
     spec = made.model
-    as_it_is = _door("As loaded", "", made, made, tokens)
+    as_it_is = _door(tr("As loaded"), "", made, made, tokens)
     return (
         as_it_is,
         _at_16_bits(made, tokens),
@@ -48,30 +50,33 @@ def doors(made: LoadPlan, tokens: int) -> tuple[Door, ...]:
 
 
 def _at_16_bits(made: LoadPlan, tokens: int) -> Door:
-    bits = layer_bits(made.model, made.format, made.is_native)
+    title, bits = tr("At 16 bits"), layer_bits(made.model, made.format, made.is_native)
     if bits >= _DENSE_BITS:
-        return Door("At 16 bits", f"The weights are held at {bits} bits already.")
-    words = f"Most weights are held at {bits} bits and read in full for every token."
-    return _closed("At 16 bits", words, made, tokens, lambda: _planned(made, made.model, "bf16"))
+        return Door(title, tr("The weights are held at {bits} bits already.").format(bits=bits))
+    words = tr("Most weights are held at {bits} bits and read in full for every token.").format(bits=bits)
+    return _closed(title, words, made, tokens, lambda: _planned(made, made.model, "bf16"))
 
 
 def _without_gqa(made: LoadPlan, spec: ModelSpec, tokens: int) -> Door:
-    title, groups = "Without GQA", spec.num_heads // max(1, spec.num_kv_heads)
+    title, groups = tr("Without GQA"), spec.num_heads // max(1, spec.num_kv_heads)
     if groups <= 1:
-        return Door(title, "Every query head has keys and values of its own.")
-    words = f"{groups} query heads share each head of keys and values (grouped-query attention)."
+        return Door(title, tr("Every query head has keys and values of its own."))
+    words = tr("{count} query heads share each head of keys and values (grouped-query attention).")
+    words = words.format(count=groups)
     every = replace(spec, num_kv_heads=spec.num_heads)
     return _closed(title, words, made, tokens, lambda: _planned(made, every, made.format))
 
 
 def _without_window(made: LoadPlan, spec: ModelSpec, tokens: int) -> Door:
-    title = "Without its window"
+    title = tr("Without its window")
     windows = [layer.sliding_window for layer in spec.layers if layer.sliding_window is not None]
     if not windows:
-        return Door(title, "Every layer reads the whole chat: there is no window.")
+        return Door(title, tr("Every layer reads the whole chat: there is no window."))
     layers = tuple(replace(layer, sliding_window=None) for layer in spec.layers)
     whole = replace(spec, sliding_window=None, options=replace(spec.options, layers=layers))
-    words = f"{len(windows)} of {spec.num_layers} layers read the last {max(windows):,} tokens only."
+    words = tr("{count} of {layers} layers read the last {tokens} tokens only.").format(
+        count=len(windows), layers=spec.num_layers, tokens=numbers.count(max(windows))
+    )
     return _closed(title, words, made, tokens, lambda: _planned(made, whole, made.format))
 
 

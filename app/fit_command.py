@@ -18,7 +18,8 @@ from app.quality_record import QualityFigure, figure_of
 from engine.errors import WishError
 from engine.fit import advice
 from engine.fit.choices import default_context
-from engine.types import Gpu, Hardware, LoadPlan, LoadSpec, MemoryParts, ModelSpec
+from engine.machine import Gpu, Hardware
+from engine.types import LoadPlan, LoadSpec, MemoryParts, ModelSpec
 
 ALL = "all"
 _TITLES: tuple[str, ...] = ("format", "context", "KV", "memory", "verdict", "empty", "half", "full")

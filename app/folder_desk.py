@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, Signal
 
 from app import data_move, settings
-from app.data_move import DATA, Move, MoveError
+from app.data_move import DATA, Move
 from app.io_thread import IoThread
 from app.library_desk import LibraryDesk
 from app.model_desk import ModelDesk
 from app.preferences import Preferences
+from app.setting_table import Settings
 from app.settings_view import STOP_MOVE
 from app.store_lane import StoreLane
 from engine.events import Failed
+from engine.words import tr
 from ui import numbers
-from ui.numbers import NBSP
 from ui.settings_values import FootView
 
+LANE = "folders"  # a disk that hangs holds up no chat
 _REPORT_BYTES = 64_000_000  # between two words to the window
 
 
@@ -55,6 +57,7 @@ class FolderDesk(QObject):
         self._io, self._preferences, self._store = io, preferences, store
         self._models, self._library, self._busy_words = models, library, busy_words
         self._cancel = threading.Event()
+        self._is_planning = False
         self._move: Move | None = None
         self._reload = ""  # the model that was unloaded for the move
         self._progress = (0, 0)
@@ -67,29 +70,51 @@ class FolderDesk(QObject):
         if self._move is None:
             return None
         done, total = self._progress
-        what = "data" if self._move.name == DATA else "models"
-        amount = f"{numbers.decimal(done / 1e9, 2)} of {numbers.decimal(total / 1e9, 2)}{NBSP}GB"
+        is_data = self._move.name == DATA
+        words = (
+            tr("Moving data: {done} of {total}\u00a0GB")
+            if is_data
+            else tr("Moving models: {done} of {total}\u00a0GB")
+        )
+        words = words.format(done=numbers.decimal(done / 1e9, 2), total=numbers.decimal(total / 1e9, 2))
         share = done / total if total else 0.0
-        return FootView(f"Moving {what}: {amount}", STOP_MOVE, "Stop", progress=share)
+        return FootView(words, STOP_MOVE, tr("Stop"), progress=share)
 
     def move(self, name: str, target: str) -> None:
-        """Begin, or say in ``errors`` why not."""
+        """Begin, or say in ``errors`` why not, once the disk was asked."""
         self.errors, self.done_words = {}, ""
-        if self._move is not None:
-            return
-        try:
-            move = data_move.planned(name, target)
-        except MoveError as error:
-            self._refuse(name, f"{error.message} {error.hint}".strip())
-            return
-        if words := self._reason(move):
-            self._refuse(name, words)
-        else:
-            self._begin(move)
+        if self._move is None and not self._is_planning:
+            self._is_planning = True
+            self._plan(name, target)
 
     def stop(self) -> None:
         """Give a running move up; everything is then where it was."""
         self._cancel.set()
+
+    def _plan(self, name: str, target: str) -> None:
+        made = self._models.plan
+        in_use = (made.model.path, made.wish.draft) if made else ()
+
+        def work() -> tuple[Move, bool]:
+            move = data_move.planned(name, target)
+            return move, any(data_move.relocated(path, move) != path for path in in_use)
+
+        def done(found: tuple[Move, bool]) -> None:
+            if self._models.plan is not made:  # another model came meanwhile
+                self._plan(name, target)
+                return
+            self._is_planning = False
+            move, is_in_use = found
+            if words := self._reason(move):
+                self._refuse(name, words)
+            else:
+                self._begin(move, made.model.path if made and is_in_use else "")
+
+        def failed(failure: Failed) -> None:
+            self._is_planning = False
+            self._refuse(name, f"{failure.message} {failure.hint}".strip())
+
+        self._io.submit(work, on_done=done, on_error=failed, lane=LANE)
 
     def _refuse(self, name: str, words: str) -> None:
         self.errors = {name: words}
@@ -98,26 +123,25 @@ class FolderDesk(QObject):
     def _reason(self, move: Move) -> str:
         """Why it cannot be now, "" where it can."""
         if self._preferences.is_overridden(move.name):
-            return "The command line says where it is in this run."
+            return tr("The command line says where it is in this run.")
         if self._library.downloads.views or self._models.download.is_running:
-            return "There are unfinished downloads. Wait for them or cancel them."
+            return tr("There are unfinished downloads. Wait for them or cancel them.")
         return self._busy_words()
 
-    def _begin(self, move: Move) -> None:
+    def _begin(self, move: Move, loaded: str) -> None:
+        """``loaded`` is the path of the model that has to be unloaded for the move, if any."""
         self._move, self._progress = move, (0, 0)
         self._cancel = cancel = threading.Event()
-        made = self._models.plan
-        paths_in_use = (made.model.path, made.wish.draft) if made else ()
-        is_in_use = any(data_move.relocated(path, move) != path for path in paths_in_use)
-        self._reload = made.model.path if made and is_in_use else ""
-        if is_in_use:
+        self._reload = loaded
+        if loaded:
             self._models.rest()
         free_deleted = self._library.forget_deleted()
-        after = data_move.settings_after(self._preferences.saved, move)
+        saved = self._preferences.saved
         report = _Reports(lambda amounts: self._io.post(self._on_progress, amounts))
 
         def work() -> str:
             free_deleted()
+            after = data_move.settings_after(saved, move)
             return data_move.run(move, lambda: settings.save(after), report, cancel)
 
         self._preferences.hold()
@@ -130,18 +154,33 @@ class FolderDesk(QObject):
             self.changed.emit()
 
     def _on_moved(self, leftover: str) -> None:
-        move = self._move
+        move, saved = self._move, self._preferences.saved
         assert move is not None
-        after = data_move.settings_after(self._preferences.saved, move)
+        known = {self._reload, *self._library.used_paths}
+
+        def work() -> tuple[Settings, dict[str, str]]:
+            places = {path: data_move.relocated(path, move) for path in known}
+            return data_move.settings_after(saved, move), places
+
+        def done(found: tuple[Settings, dict[str, str]]) -> None:
+            if self._preferences.saved is not saved:  # a setting was changed meanwhile
+                self._on_moved(leftover)
+                return
+            self.done_words = leftover or tr("Moved to {path}.").format(path=move.target)
+            self._use(*found)
+
+        self._io.submit(work, on_done=done, lane=LANE)
+
+    def _use(self, after: Settings, places: Mapping[str, str]) -> None:
+        """Everything is where ``after`` and ``places``, new paths by old ones, say."""
         self._preferences.change(
             data_folder=after.data_folder,
             models_folder=after.models_folder,
             models=after.models,
             last_model=after.last_model,
         )
-        self._library.use_folders(lambda path: data_move.relocated(path, move))
-        self.done_words = leftover or f"Moved to {move.target}."
-        self._end(data_move.relocated(self._reload, move))
+        self._library.use_folders(places)
+        self._end(places.get(self._reload, ""))
 
     def _on_failed(self, failed: Failed) -> None:
         assert self._move is not None

@@ -21,6 +21,7 @@ from app.transport import DownloadError, make_client
 from engine.foreign import printable
 from engine.models import gguf_parts
 from engine.offline import offline
+from engine.words import tr
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -81,7 +82,6 @@ class Files:
     repo: str
     commit: str
     licence: str
-    is_gated: bool
     downloads: int | None
     variants: tuple[Variant, ...]
     notes: tuple[str, ...] = ()
@@ -137,16 +137,16 @@ class Hub:
     def files(self, repo: str, cancel: threading.Event) -> Files:
         """The models in a repository, small ones first."""
         if not _REPO.fullmatch(repo):
-            raise DownloadError(f"{printable(repo)} is not the name of a model.", "It reads owner/name.")
+            words = tr("{name} is not the name of a model.").format(name=printable(repo))
+            raise DownloadError(words, tr("It reads owner/name."))
         with hub_transport.calling(self.client, cancel):
             found = self._api().model_info(repo, files_metadata=True, token=self.token() or False)
         if not isinstance(found.sha, str) or not re.fullmatch(r"[0-9a-f]{7,64}", found.sha):
-            raise DownloadError(f"{endpoint()} sent no list of files for {repo}.")
+            words = tr("{host} sent no list of files for {repo}.")
+            raise DownloadError(words.format(host=endpoint(), repo=repo))
         there = [file for each in found.siblings or () if (file := _remote_file(each)) is not None]
         variants = (*_ggufs(there), *_safetensors(there))
-        return Files(
-            repo, found.sha, _licence(found), bool(found.gated), found.downloads, variants, _notes(there)
-        )
+        return Files(repo, found.sha, _licence(found), found.downloads, variants, _notes(there))
 
     def url(self, repo: str, commit: str, file: str) -> str:
         """Where a file of a commit is."""
@@ -231,8 +231,10 @@ def _safetensors(files: Iterable[RemoteFile]) -> list[Variant]:
 def _notes(files: list[RemoteFile]) -> tuple[str, ...]:
     notes = []
     if any(gguf_parts.is_projector(file.name) for file in files):
-        notes.append("The vision part (mmproj) is left out: Decodeck reads text.")
+        notes.append(tr("The vision part (mmproj) is left out: Decodeck reads text."))
     if not any(file.name.endswith((".gguf", ".safetensors")) for file in files):
         pickles = any(file.name.endswith((".bin", ".pt", ".pth")) for file in files)
-        notes.append("Only pickled weights, which could run code." if pickles else "No GGUF or safetensors.")
+        notes.append(
+            tr("Only pickled weights, which could run code.") if pickles else tr("No GGUF or safetensors.")
+        )
     return tuple(notes)

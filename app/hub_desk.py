@@ -25,6 +25,7 @@ from app.transport import shown
 from engine.errors import EngineError
 from engine.events import Failed
 from engine.types import LoadSpec
+from engine.words import tr
 from ui import numbers
 from ui.first_start import format_bytes
 from ui.library import LibraryPage
@@ -32,8 +33,6 @@ from ui.library_values import NO_MARK, FileRow, FindView, FitMark, RepoRow
 
 LANE, PEEK_LANE = "hub", "hub headers"
 PEEK_BYTES = 96_000_000  # of headers, for one look at a repository's files
-_NOT_SEEN = "Not looked at"
-_SESSION_ONLY = "There is no keyring on this computer: the token is kept until the program closes."
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,7 @@ class _Peeked:
 
     mark: FitMark
     reason: str = ""  # why it cannot run here
+    was_seen: bool = True
 
 
 class HubDesk(QObject):
@@ -244,7 +244,7 @@ class HubDesk(QObject):
         except EngineError as error:
             reason = hub_peek.reason_of(error)
             if error.kind in ("download", "cancelled", "gated"):  # it was not seen: it may be fine
-                return _Peeked(FitMark("unknown", _NOT_SEEN, tooltip=reason))
+                return _Peeked(replace(_not_seen(), tooltip=reason), was_seen=False)
             return _Peeked(NO_MARK, reason)
 
     def _on_peeked(self, files: Files, key: str, found: _Peeked) -> None:
@@ -268,26 +268,27 @@ class HubDesk(QObject):
             state = "blocked" if reason else state
         parts = len([file for file in variant.files if file.name.endswith((".gguf", ".safetensors"))])
         size = format_bytes(variant.size_bytes)
-        detail = f"{size} in {parts} files" if parts > 1 else size
+        detail = tr("{size} in %n file(s)", "", parts).format(size=size) if parts > 1 else size
         return FileRow(variant.key, variant.label, detail, self._mark(variant, peeked), state, reason)
 
     def _mark(self, variant: Variant, peeked: _Peeked | None) -> FitMark:
         """From the header where it could be looked at, else what the size alone tells."""
-        if peeked is not None and peeked.mark.title not in ("", _NOT_SEEN):
+        if peeked is not None and peeked.was_seen and peeked.mark.title:
             return peeked.mark
         machine = self._machine()
         mark = size_mark(variant.size_bytes, machine.hardware, machine.held_bytes)
         if mark.title:
             return mark
         if peeked is None and self._is_peeking:
-            return FitMark("unknown", "Looking…")
-        return peeked.mark if peeked is not None else FitMark("unknown", _NOT_SEEN)
+            return FitMark("unknown", tr("Looking…"))
+        return peeked.mark if peeked is not None else _not_seen()
 
     def _space_reason(self, variant: Variant) -> str:
         free = self._free_bytes
         if free is None or free >= variant.size_bytes:
             return ""
-        return f"{format_bytes(variant.size_bytes)} needed, {format_bytes(free)} free on this disk."
+        words = tr("{needed} needed, {free} free on this disk.")
+        return words.format(needed=format_bytes(variant.size_bytes), free=format_bytes(free))
 
     def set_free(self, free_bytes: int | None) -> None:
         """Tell what is free on the disk of the models folder."""
@@ -314,16 +315,17 @@ class HubDesk(QObject):
 
     def _on_refused(self, key: str, repo: str) -> None:
         """A download wants a login: the place for a token opens, and the download goes on with it."""
-        text = "Accept its licence on the model page and add an access token; the download then goes on."
+        text = tr("Accept its licence on the model page and add an access token; the download then goes on.")
         self._again = lambda: self._downloads.resume(key)
-        title = f"{repo} wants its licence accepted first."
+        title = tr("{repo} wants its licence accepted first.").format(repo=repo)
         self._view = replace(self._view, state="failed", title=title, text=text, page=hub.page_of(repo))
         self._page.show_tab("find")
         self.refresh()
 
     def _on_token(self, text: str) -> None:
         def kept(is_lasting: bool) -> None:
-            notes = () if is_lasting else (_SESSION_ONLY,)
+            lost = tr("There is no keyring on this computer: the token is kept until the program closes.")
+            notes = () if is_lasting else (lost,)
             again = self._again
             state = "files" if self._view.repo else "results" if self._view.repos else "idle"
             self._view = replace(self._view, state=state, title="", page="", notes=notes)
@@ -337,13 +339,17 @@ class HubDesk(QObject):
         self._io.submit(self._token.keep, text, on_done=kept, on_error=failed, lane=LANE)
 
 
+def _not_seen() -> FitMark:
+    return FitMark("unknown", tr("Not looked at"))
+
+
 def _site() -> str:
     """The hub's address without a login that HF_ENDPOINT may hold."""
     return shown(hub.endpoint())
 
 
 def _repo_words(repo: Repo) -> str:
-    parts = (_downloads(repo.downloads), repo.licence or "no licence named", repo.updated)
+    parts = (_downloads(repo.downloads), repo.licence or tr("no licence named"), repo.updated)
     return " · ".join(part for part in parts if part)
 
 
@@ -352,5 +358,5 @@ def _downloads(count: int | None) -> str:
     if count is None:
         return ""
     if count >= 1_000_000:
-        return f"{numbers.decimal(count / 1e6, 1)} million downloads"
-    return f"{numbers.count(count)} download{'s' * (count != 1)}"
+        return tr("{count} million downloads").format(count=numbers.decimal(count / 1e6, 1))
+    return tr("%n download(s)", "", count)

@@ -21,6 +21,7 @@ from engine.errors import EngineError
 from engine.models import gguf, gguf_parts, hf_folder, safetensors_header
 from engine.models.spec import from_config, from_gguf
 from engine.types import ModelSpec
+from engine.words import tr
 
 FIRST_BYTES = 1 << 18
 MOST_STEP_BYTES = 1 << 22
@@ -65,7 +66,7 @@ class RangeFile(io.RawIOBase):
 
     def _hold(self, end: int) -> None:
         if end > MOST_HEADER_BYTES:
-            raise DownloadError("The header of this model is too large to look at before a download.")
+            raise DownloadError(tr("The header of this model is too large to look at before a download."))
         while len(self._held) < end:
             start = len(self._held)
             ahead = min(max(FIRST_BYTES, start // 2), MOST_STEP_BYTES)
@@ -85,7 +86,7 @@ def peek(hub: Hub, files: Files, variant: Variant, cancel: threading.Event, spen
     at, else what ``read_spec`` would say of it. What was read is added to ``spent``.
     """
     if len(variant.files) > MOST_PARTS:
-        raise DownloadError("This model lies in too many files to look at them before a download.")
+        raise DownloadError(tr("This model lies in too many files to look at them before a download."))
     if variant.is_gguf:
         parts = [
             gguf.read_from(file.name, _opened(hub, files, file, cancel, spent), file.size_bytes)
@@ -99,7 +100,8 @@ def peek(hub: Hub, files: Files, variant: Variant, cancel: threading.Event, spen
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        raise DownloadError(f"config.json of {files.repo} is not what it should be.")
+        words = tr("config.json of {repo} is not what it should be.")
+        raise DownloadError(words.format(repo=files.repo))
     weights = [file for file in variant.files if file.name.endswith(".safetensors")]
     tensors = [
         tensor
@@ -144,16 +146,19 @@ def _fetch_once(hub: Hub, url: str, start: int, count: int, size: int, cancel: t
         found = _SPAN.fullmatch(reply.headers.get("content-range", ""))
         total = found[3] if found else str(reply.content_bytes)
         if (found and int(found[1]) != start) or (reply.status == 206 and not found) or reply.is_encoded:
-            raise DownloadError(f"{host_of(url)} sent another part of the file than was asked for.")
+            words = tr("{host} sent another part of the file than was asked for.")
+            raise DownloadError(words.format(host=host_of(url)))
         if total not in ("*", "None", str(size)):
-            raise DownloadError(f"The file has {total} bytes on {host_of(url)} instead of {size}.")
+            words = tr("The file has {bytes} bytes on {host} instead of {expected}.")
+            raise DownloadError(words.format(bytes=total, host=host_of(url), expected=size))
         skipped = start if reply.status == 200 else 0  # a server that ignores Range begins at the start
         for chunk in reply.chunks:
             body += chunk
             if len(body) >= skipped + count:
                 break  # and is read no further than was asked for
     if len(body) < skipped + count:
-        raise DownloadError(f"The connection to {host_of(url)} broke off.", may_pass=True)
+        words = tr("The connection to {host} broke off.").format(host=host_of(url))
+        raise DownloadError(words, may_pass=True)
     return bytes(body[skipped : skipped + count])
 
 

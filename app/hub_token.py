@@ -10,6 +10,7 @@ import os
 import threading
 
 from engine.errors import EngineError
+from engine.words import tr
 
 SERVICE, USER = "decodeck", "huggingface"
 _MOST_CHARS = 512
@@ -41,7 +42,8 @@ class HubToken:
         token = _cleaned(text)
         if not token:
             raise TokenError(
-                "This is not an access token.", "It is one word, such as hf_ and 34 letters: copy it again."
+                tr("This is not an access token."),
+                tr("It is one word, such as hf_ and 34 letters: copy it again."),
             )
         with self._lock:
             self._value = token

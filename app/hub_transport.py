@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 import httpx2
 
 from app.transport import DownloadError, Reply, explain_status, host_of, open_reply, shown
+from engine.words import decimal, tr
 
 MOST_BYTES = 16_000_000  # of a list of models or files
 _ALLOWED = ("/api/models",)
@@ -53,7 +54,7 @@ class _HubTransport(httpx2.BaseTransport):
         place = urlsplit(url).path
         call = _call.get(None)
         if call is None or request.method != "GET" or not any(part in place for part in _ALLOWED):
-            raise DownloadError(f"{shown(url)} was not asked for.")
+            raise DownloadError(tr("{address} was not asked for.").format(address=shown(url)))
         headers = {"Accept": "application/json"}
         if login := request.headers.get("authorization"):
             headers["Authorization"] = login
@@ -64,11 +65,12 @@ class _HubTransport(httpx2.BaseTransport):
             for chunk in reply.chunks:
                 body += chunk
                 if len(body) > MOST_BYTES:
-                    raise DownloadError(f"{host_of(url)} sent far more than expected.")
+                    words = tr("{host} sent far more than expected.")
+                    raise DownloadError(words.format(host=host_of(url)))
         if bytes(body[:256]).lstrip()[:1] not in (b"{", b"["):
             raise DownloadError(
-                f"{host_of(url)} sent something else than a list.",
-                "The network may ask for a login, or HF_ENDPOINT may be wrong.",
+                tr("{host} sent something else than a list.").format(host=host_of(url)),
+                tr("The network may ask for a login, or HF_ENDPOINT may be wrong."),
             )
         links = {"link": reply.headers["link"]} if "link" in reply.headers else {}
         kinds = {"content-type": "application/json"} | links
@@ -92,30 +94,38 @@ def explain_hub(reply: Reply, url: str) -> DownloadError:
     page = f"{urlsplit(url).scheme}://{host}/{repo}"
     if reply.status in (401, 403) and code == "GatedRepo":
         return AccessError(
-            f"{repo} wants its licence accepted first.",
-            f"Accept it at {page} and add an access token of your account.",
+            tr("{repo} wants its licence accepted first.").format(repo=repo),
+            tr("Accept it at {page} and add an access token of your account.").format(page=page),
         )
     if code == "RepoNotFound" or (reply.status == 404 and not code and "/resolve/" not in url):
-        return DownloadError(f"{host} has no model {repo}, or it is private.", "Check the name.")
+        words = tr("{host} has no model {repo}, or it is private.").format(host=host, repo=repo)
+        return DownloadError(words, tr("Check the name."))
     if code in ("EntryNotFound", "RevisionNotFound"):
-        return DownloadError(
-            f"{repo} was changed on {host}: the file that was asked for is no longer there.",
-            "Look at its files again.",
-        )
+        words = tr("{repo} was changed on {host}: the file that was asked for is no longer there.")
+        return DownloadError(words.format(repo=repo, host=host), tr("Look at its files again."))
     if reply.status in (401, 403):
-        text = "does not accept the access token" if reply.status == 401 else "refuses access to"
-        what = f"{host} {text}." if reply.status == 401 else f"{host} {text} {repo}."
-        return AccessError(what, "The token may have ended, or lack the right to read. Add another one.")
+        if reply.status == 401:
+            words = tr("{host} does not accept the access token.").format(host=host)
+        else:
+            words = tr("{host} refuses access to {repo}.").format(host=host, repo=repo)
+        hint = tr("The token may have ended, or lack the right to read. Add another one.")
+        return AccessError(words, hint)
     if reply.status == 429:
-        waits = explain_status(reply, url)
-        wait = f" Wait {waits.wait_s:.0f} s." if waits.wait_s else ""
-        return DownloadError(
-            f"{host} was asked too often (status 429).{wait}",
-            "An access token raises the limit.",
-            may_pass=True,
-            wait_s=waits.wait_s,
-        )
+        return _too_often(host, explain_status(reply, url).wait_s)
     return explain_status(reply, url)
+
+
+def _too_often(host: str, wait_s: float) -> DownloadError:
+    if wait_s:
+        words = tr("{host} was asked too often (status 429). Wait {seconds} s.")
+    else:
+        words = tr("{host} was asked too often (status 429).")
+    return DownloadError(
+        words.format(host=host, seconds=decimal(wait_s, 0)),
+        tr("An access token raises the limit."),
+        may_pass=True,
+        wait_s=wait_s,
+    )
 
 
 def repo_in(url: str) -> str:

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QObject, Qt, Signal, Slot
 
 from engine.errors import EngineError
 from engine.events import Failed
+from engine.words import tr
 
 DATABASE = "database"
 DOWNLOAD = "download"
@@ -93,7 +94,9 @@ def _failed(error: BaseException) -> Failed:
         return Failed(None, error.kind, error.message, error.hint)
     _log.error("a job failed", exc_info=error)
     details = "".join(traceback.format_exception(error))
-    return Failed(None, "bug", f"Something went wrong: {type(error).__name__}.", "", details)
+    return Failed(
+        None, "bug", tr("Something went wrong: {kind}.").format(kind=type(error).__name__), "", details
+    )
 
 
 class IoThread(QObject):
@@ -154,6 +157,7 @@ class IoThread(QObject):
             lane.join(deadline - time.monotonic())
         return is_flushed
 
+    @Slot(object)  # known to Qt before any thread emits; PySide adds others while they are connected
     def _on_called(self, call: _Call) -> None:
         if not self._is_stopped:
             call.function(call.value)

@@ -22,18 +22,20 @@ from app.lab_run import RunUnderWay, about
 from app.lab_view import Spot
 from app.model_desk import ModelDesk
 from app.preferences import Preferences
-from engine.events import Calibrated, Failed, Loaded, LoadFailed, Measured, MeasureEnded, Measuring, Unloaded
-from engine.types import Calibration, LoadPlan, MeasureWish, Message
+from engine.events import Failed, Loaded, LoadFailed, Measured, MeasureEnded, Measuring, Unloaded
+from engine.types import LoadPlan, MeasureWish, Message
+from engine.words import mark, tr
 from ui.lab_values import LabTable, LabView
-from ui.main_window import LAB, MainWindow
+from ui.main_window import MainWindow
+from ui.window_view import LAB
 
 LANE = "lab"
 COPIES, TOKENS = "copies", "tokens"  # axes; the third is CHAT
-AXES = ((COPIES, "Copies"), (TOKENS, "Context"), (CHAT, "This chat"))
+AXES = ((COPIES, mark("Copies")), (TOKENS, mark("Context")), (CHAT, mark("This chat")))
 _LETTERS_A_TOKEN = 4  # of English, about; only for how long a run may take
-_NOTHING = "Nothing is measured yet: the dashed lines are what this computer should reach."
-_BUSY = "An answer is being written. The lab can run when it is done."
-_NO_CHAT = "Open a chat with a question in it: copies of it are what runs here."
+_NOTHING = mark("Nothing is measured yet: the dashed lines are what this computer should reach.")
+_BUSY = mark("An answer is being written. The lab can run when it is done.")
+_NO_CHAT = mark("Open a chat with a question in it: copies of it are what runs here.")
 
 
 class LabDesk(QObject):
@@ -69,7 +71,6 @@ class LabDesk(QObject):
         self._swept: tuple[LoadPlan, MeasureWish] | None = (
             None  # the plan that it was made for, which takes long
         )
-        self._calibration: Calibration | None = None  # newer than that of the loaded plan
         self._later = QTimer(window, singleShot=True, interval=0)  # never fires after the window is gone
         self._connect()
 
@@ -77,14 +78,6 @@ class LabDesk(QObject):
     def is_running(self) -> bool:
         """Whether something is being measured."""
         return self._run is not None
-
-    @property
-    def plan(self) -> LoadPlan | None:
-        """The loaded plan, with what is known of the machine's speed by now."""
-        made = self._models.plan
-        if made is None or self._calibration is None:
-            return made
-        return replace(made, hardware=replace(made.hardware, calibration=self._calibration))
 
     def one_copy(self) -> KeptPoint | None:
         """What was measured last of one copy of the loaded model."""
@@ -95,10 +88,6 @@ class LabDesk(QObject):
     def handle(self, event: object) -> bool:
         """Take an event of a run; False for others."""
         match event:
-            case Calibrated():
-                self._calibration = event.calibration
-                self._later.start()
-                return False
             case Loaded() | LoadFailed() | Unloaded():
                 self._later.start()  # when the model desk has heard of it too
                 return False
@@ -123,6 +112,7 @@ class LabDesk(QObject):
         self._window.body.page_changed.connect(lambda _: self.refresh())
         self._models.ready.connect(self._on_ready)
         self._models.loading.connect(lambda _: self._later.start())
+        self._models.calibrated.connect(self._later.start)
         for signal in (self._chats.answers.began, self._chats.answers.ended):
             signal.connect(lambda _: self._later.start())
         self._chats.shown.connect(self.refresh)
@@ -188,7 +178,7 @@ class LabDesk(QObject):
         return chat_wish(messages, options, tokens)
 
     def _on_run(self) -> None:
-        made = self.plan
+        made = self._models.known_plan
         wish = self._wish(made) if made is not None else None
         if made is None or wish is None or self._models.is_answering or self._run is not None:
             self.refresh()
@@ -198,7 +188,7 @@ class LabDesk(QObject):
         self._run = RunUnderWay(self._num_runs, kind, title, made, wish, self._clock())
         self._note = ""
         self._engine.post(Measure(wish, self._num_runs))
-        self._window.body.sidebar.navigation.set_note(LAB, "running")
+        self._window.body.sidebar.navigation.set_note(LAB, tr("running", "the Batch lab"))
         self.refresh()
 
     def _on_event(self, run: RunUnderWay, event: Measuring | Measured | MeasureEnded) -> None:
@@ -239,15 +229,15 @@ class LabDesk(QObject):
         return self._result.run(kind) if self._result else None
 
     def _view(self) -> LabView:
-        made = self.plan
+        made = self._models.known_plan
         if made is None:
             return LabView()
         wish, run = self._wish(made), self._shown_run()
         is_idle = wish is not None and not self._models.is_answering and self._run is None
         note, is_warning = self._sentence(run, has_wish=wish is not None)
-        verb = "Run this chat" if self._axis == CHAT else "Run again" if run else "Run"
+        verb = tr("Run this chat") if self._axis == CHAT else tr("Run again") if run else tr("Run")
         view = LabView(
-            axes=AXES,
+            axes=tuple((key, tr(label)) for key, label in AXES),
             axis=self._axis,
             run=verb,
             run_detail=about(made, wish),
@@ -263,13 +253,13 @@ class LabDesk(QObject):
     def _sentence(self, run: LabRun | None, *, has_wish: bool) -> tuple[str, bool]:
         """The note, and whether it warns."""
         if self._models.is_answering:
-            return _BUSY, False
+            return tr(_BUSY), False
         if self._note:
             return self._note, self._is_warning
         if not has_wish:
-            return _NO_CHAT, False
+            return tr(_NO_CHAT), False
         if run is None:
-            return _NOTHING, False
+            return tr(_NOTHING), False
         return run.note, run.ended != "done" or any(point.failed for point in run.points)
 
     def _with_points(self, view: LabView, made: LoadPlan, wish: MeasureWish, run: LabRun | None) -> LabView:
@@ -278,7 +268,7 @@ class LabDesk(QObject):
         if self._axis == TOKENS:
             chart, table = lab_view.context_chart(spots, band), lab_view.context_table(made, spots)
             return replace(view, chart=chart, table=table, facts=lab_view.facts(made, wish, run, spots))
-        title = "Speed by batch size" if self._axis == COPIES else "Copies of this chat"
+        title = tr("Speed by batch size") if self._axis == COPIES else tr("Copies of this chat")
         found, finding_note = lab_view.findings(spots) if self._run is None else ((), "")
         return replace(
             view,
@@ -303,12 +293,12 @@ class LabDesk(QObject):
     # Exports
 
     def _on_export(self, kind: str, path: str) -> None:
-        made, run = self.plan, self._shown_run()
+        made, run = self._models.known_plan, self._shown_run()
         if made is None or run is None:
             return
 
         def saved(name: str) -> None:
-            self.say(f"Saved as {name}.")
+            self.say(tr("Saved as {name}.").format(name=name))
 
         if kind == "png":
             write, content = lab_export.write_png, self._page.picture()

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from app.atomic_file import StorageError, disk_sentence, set_aside, write_atomic
+from app.atomic_file import StorageError, disk_sentence, read_object, set_aside, write_atomic
 from engine.types import CopiesPoint, LoadPlan
 
 VERSION = 1
@@ -128,19 +128,12 @@ def _set_aside(path: Path) -> None:
 def _load(path: Path) -> tuple[LabResult, ...]:
     """Raises ValueError for everything that is there and is no record of this version."""
     try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+        held = read_object(path, _MOST_BYTES)
     except FileNotFoundError:
         return ()
     except OSError as error:
         raise ValueError(f"it cannot be read: {error.strerror or error}") from None
-    if len(data) > _MOST_BYTES:
-        raise ValueError("it is far larger than results are")
-    try:
-        held = json.loads(data)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    if not isinstance(held, dict) or held.get("version") != VERSION:
+    if held.get("version") != VERSION:
         raise ValueError("it is no record of this version")
     return tuple(filter(None, map(_result, _objects(held.get("results")))))
 

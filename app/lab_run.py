@@ -9,9 +9,9 @@ from app.lab_record import KeptPoint, LabRun
 from engine.events import Measured, MeasureEnded, Measuring
 from engine.fit.speed import predict
 from engine.types import LoadPlan, MeasureWish
+from engine.words import tr
 from ui import numbers
 from ui.lab_values import RunningView
-from ui.numbers import NBSP
 
 _MOST_LETTERS = 200  # of a note that is kept
 
@@ -61,12 +61,14 @@ class RunUnderWay:
         """How far it is, and what it measures at this moment."""
         now = self._now
         if now is None:
-            return RunningView(0.0, "Beginning")
+            return RunningView(0.0, tr("Beginning"))
         done = done_s(self._costs, now.index, now.phase, now.fraction)
         whole = sum(cost.total_s for cost in self._costs)
         left = numbers.time_left(remaining_s(self._costs, done, now_s - self._began_s))
         most = max(point.copies for point in self._wish.points)
-        words = f"Batch {now.point.copies} of {most}, {numbers.count(now.point.tokens)} tokens · {left}"
+        words = tr("Batch {copies} of {most}, {tokens} tokens · {left}").format(
+            copies=now.point.copies, most=most, tokens=numbers.count(now.point.tokens), left=left
+        )
         return RunningView(done / whole if whole else 0.0, words, _live(now))
 
     def end_words(self, event: MeasureEnded) -> str:
@@ -74,18 +76,30 @@ class RunUnderWay:
         if event.reason == "failed":
             return f"{event.message} {event.hint}".strip()
         if event.reason == "stopped":
-            kept = "results so far are kept" if self.points else "nothing was measured"
-            at = f"batch {self._now.point.copies}" if self._now else "the beginning"
-            return f"Stopped at {at}; {kept}."
+            return self._stopped_words()
         failed = [point for point in self.points if point.failed]
-        return f"{len(failed)} of {len(self.points)} points failed. {failed[0].failed}" if failed else ""
+        if not failed:
+            return ""
+        words = tr("{failed} of {count} points failed.").format(failed=len(failed), count=len(self.points))
+        return f"{words} {failed[0].failed}"
+
+    def _stopped_words(self) -> str:
+        if self._now is None:
+            if self.points:
+                return tr("Stopped at the beginning; results so far are kept.")
+            return tr("Stopped at the beginning; nothing was measured.")
+        words = tr("Stopped at batch {copies}; nothing was measured.")
+        words = tr("Stopped at batch {copies}; results so far are kept.") if self.points else words
+        return words.format(copies=self._now.point.copies)
 
 
 def _live(now: Measuring) -> str:
     if not now.step_s:
-        return "reading the prompts" if now.phase == "reading" else ""
+        return tr("reading the prompts") if now.phase == "reading" else ""
     each = 1 / now.step_s
-    return f"{numbers.tps(each)} each · {numbers.tps(each * now.point.copies)}{NBSP}tok/s in all"
+    return tr("{each} each · {all}\u00a0tok/s in all").format(
+        each=numbers.tps(each), all=numbers.tps(each * now.point.copies)
+    )
 
 
 def about(made: LoadPlan, wish: MeasureWish | None) -> str:
@@ -94,7 +108,7 @@ def about(made: LoadPlan, wish: MeasureWish | None) -> str:
         return ""
     seconds = sum(cost.total_s for cost in point_costs(made, wish))
     if seconds < 10:
-        return f"(about {max(1, round(seconds))}{NBSP}s)"
+        return tr("(about {seconds}\u00a0s)").format(seconds=max(1, round(seconds)))
     if seconds < 90:
-        return f"(about {10 * round(seconds / 10)}{NBSP}s)"
-    return f"(about {round(seconds / 60)}{NBSP}min)"
+        return tr("(about {seconds}\u00a0s)").format(seconds=10 * round(seconds / 10))
+    return tr("(about {minutes}\u00a0min)").format(minutes=round(seconds / 60))

@@ -13,6 +13,7 @@ from app.lab_points import CONTEXT_COPIES, point_step_s
 from app.lab_record import KeptPoint, LabRun
 from engine.fit.speed import limit_tps, predict
 from engine.types import CopiesPoint, LoadPlan, MeasureWish
+from engine.words import mark, tr
 from ui import numbers
 from ui.figure_table import LARGE_ERROR
 from ui.lab_table import error_text
@@ -23,7 +24,6 @@ _GAIN = 1.2  # of all together, that makes twice as many copies worth their slow
 _MEMORY_BOUND = 0.5  # of what the memory's bandwidth allows
 _ERROR_COLUMN = 5
 _STRONG, _QUIET = (1, 3), (2, 4)
-_TPS = f"{NBSP}tok/s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +75,11 @@ def copies_chart(title: str, spots: Sequence[Spot], band: float) -> LabChart:
     best = best_trade(spots)
     return LabChart(
         title=title,
-        axis="batch size (copies that are answered together)",
+        axis=tr("batch size (copies that are answered together)"),
         ticks=tuple((spot.point.copies, numbers.count(spot.point.copies)) for spot in spots),
         lines=(
-            _line("All together", "accent", spots, _copies, _copies, band),
-            _line("Each request", "text2", spots, _copies, lambda _: 1, band),
+            _line(tr("All together"), "accent", spots, _copies, _copies, band),
+            _line(tr("Each request"), "text2", spots, _copies, lambda _: 1, band),
         ),
         band=band,
         boundary=_boundary(spots),
@@ -94,13 +94,17 @@ def context_chart(spots: Sequence[Spot], band: float) -> LabChart:
     several = [spot for spot in spots if spot.point.copies == CONTEXT_COPIES[1]]
     ticks = sorted({spot.point.tokens for spot in (*alone, *several)})
     count = numbers.count(CONTEXT_COPIES[1])
-    lines = [_line("One alone", "text1", alone, _tokens, lambda _: 1, band)]
+    lines = [_line(tr("One alone"), "text1", alone, _tokens, lambda _: 1, band)]
     if several:
-        lines.insert(0, _line(f"{count} together", "accent", several, _tokens, _copies, band))
-        lines.append(_line(f"Each of {count}", "text2", several, _tokens, lambda _: 1, band))
+        lines.insert(
+            0, _line(tr("{count} together").format(count=count), "accent", several, _tokens, _copies, band)
+        )
+        lines.append(
+            _line(tr("Each of {count}").format(count=count), "text2", several, _tokens, lambda _: 1, band)
+        )
     return LabChart(
-        title="Speed by context",
-        axis="tokens that each request holds",
+        title=tr("Speed by context"),
+        axis=tr("tokens that each request holds"),
         ticks=tuple((tokens, numbers.context(tokens)) for tokens in ticks),
         lines=tuple(lines),
         band=band,
@@ -141,28 +145,29 @@ def _end(measured: Sequence[LabDot], predicted: Sequence[tuple[int, float]]) -> 
     known = [(dot.x, dot.y) for dot in measured if dot.y is not None]
     if known:
         x, y = known[-1]
-        return f"{numbers.tps(y)} tok/s at {numbers.context(x)}"
+        return tr("{speed} tok/s at {place}").format(speed=numbers.tps(y), place=numbers.context(x))
     if not predicted:
         return ""
     x, y = predicted[-1]
-    return f"≈{NBSP}{numbers.predicted_tps(y)} tok/s at {numbers.context(x)}"
+    speed = f"≈{NBSP}{numbers.predicted_tps(y)}"
+    return tr("{speed} tok/s at {place}").format(speed=speed, place=numbers.context(x))
 
 
 def _words(name: str, spot: Spot, factor: Callable[[Spot], int], band: float) -> str:
     """All of one point in a sentence."""
     point = spot.point
-    place = f"{_counted(point.copies)} of {numbers.count(point.tokens)} tokens"
+    copies, tokens = numbers.count(point.copies), numbers.count(point.tokens)
+    place = tr("1 copy of {tokens} tokens") if point.copies == 1 else tr("{copies} copies of {tokens} tokens")
+    place = place.format(copies=copies, tokens=tokens)
     predicted = f"{numbers.predicted_tps(spot.predicted_each * factor(spot))} ±{numbers.percent(band)}"
     if spot.each is None:
         reason = spot.kept.failed if spot.kept else ""
-        return f"{name}, {place}: failed. {reason} Predicted {predicted}{_TPS}"
+        words = tr("{line}, {place}: failed. {reason} Predicted {predicted}\u00a0tok/s")
+        return words.format(line=name, place=place, reason=reason, predicted=predicted)
     error = error_text(spot.kept.error if spot.kept else None)
     figure = numbers.tps(spot.each * factor(spot))
-    return f"{name}, {place}: {figure}{_TPS}, predicted {predicted}, error {error}"
-
-
-def _counted(copies: int) -> str:
-    return f"{numbers.count(copies)} {'copy' if copies == 1 else 'copies'}"
+    words = tr("{line}, {place}: {speed}\u00a0tok/s, predicted {predicted}, error {error}")
+    return words.format(line=name, place=place, speed=figure, predicted=predicted, error=error)
 
 
 # What the figures say
@@ -187,8 +192,10 @@ def _trade_words(spots: Sequence[Spot], best: Spot) -> str:
     first = next(spot for spot in spots if spot.each is not None)
     work = (best.total or 0.0) / (first.total or 1.0)
     slower = (first.each or 0.0) / (best.each or 1.0)
-    each = f"{numbers.decimal(slower, 1)}× slower each" if slower >= 1.05 else "as fast each"
-    return f"best trade: {numbers.decimal(work, 1)}× the work, {each}"
+    words = tr("best trade: {work}× the work, as fast each")
+    if slower >= 1.05:
+        words = tr("best trade: {work}× the work, {slower}× slower each")
+    return words.format(work=numbers.decimal(work, 1), slower=numbers.decimal(slower, 1))
 
 
 def _boundary(spots: Sequence[Spot]) -> float | None:
@@ -209,19 +216,20 @@ def findings(spots: Sequence[Spot]) -> tuple[tuple[Finding, ...], str]:
         return (), ""
     found = []
     if measured[0].point.copies == 1:
-        text = f"{numbers.tps(measured[0].each)}{_TPS}, without drafting."
-        found.append(Finding("1", "Best for one person", text))
+        text = tr("{speed}\u00a0tok/s, without drafting.").format(speed=numbers.tps(measured[0].each))
+        found.append(Finding("1", tr("Best for one person"), text))
     best, most = best_trade(spots), max(measured, key=lambda spot: spot.total or 0.0)
     if best is not None and best is not most:
-        found.append(Finding(numbers.count(best.point.copies), "Best trade", _both(best)))
+        found.append(Finding(numbers.count(best.point.copies), tr("Best trade"), _both(best)))
     if most.point.copies > 1:
         later = _later(best, most) if best is not None else ""
-        found.append(Finding(numbers.count(most.point.copies), "Most output", _both(most) + later))
+        found.append(Finding(numbers.count(most.point.copies), tr("Most output"), _both(most) + later))
     return tuple(found), _limit_words(spots)
 
 
 def _both(spot: Spot) -> str:
-    return f"{numbers.tps(spot.total)}{_TPS} in all, {numbers.tps(spot.each)} for each."
+    words = tr("{all}\u00a0tok/s in all, {each} for each.")
+    return words.format(all=numbers.tps(spot.total), each=numbers.tps(spot.each))
 
 
 def _later(best: Spot, most: Spot) -> str:
@@ -229,10 +237,10 @@ def _later(best: Spot, most: Spot) -> str:
     first, last = (spot.kept.ttft_s if spot.kept else None for spot in (best, most))
     if first is None or last is None or last < 1.2 * first:
         return ""
-    copies = numbers.count(best.point.copies)
-    return (
-        f" The wait for the first token is {numbers.decimal(last / first, 1)} times that of batch {copies}."
+    words = tr("The wait for the first token is {times} times that of batch {copies}.").format(
+        times=numbers.decimal(last / first, 1), copies=numbers.count(best.point.copies)
     )
+    return f" {words}"
 
 
 def _limit_words(spots: Sequence[Spot]) -> str:
@@ -240,14 +248,14 @@ def _limit_words(spots: Sequence[Spot]) -> str:
     if None in known or not known:
         return ""
     if boundary is not None:
-        copies = numbers.count(math.ceil(boundary))
-        return (
-            f"Compute-bound from batch {copies}: weights are read once for the whole batch, so arithmetic"
+        words = tr(
+            "Compute-bound from batch {copies}: weights are read once for the whole batch, so arithmetic"
             " becomes the limit"
         )
+        return words.format(copies=numbers.count(math.ceil(boundary)))
     if (known[0] or 0.0) >= _MEMORY_BOUND:
-        return "Memory-bound throughout: more requests at once cost each of them little"
-    return "Memory is not the limit here: the model is small, and what is fixed for each step counts more"
+        return tr("Memory-bound throughout: more requests at once cost each of them little")
+    return tr("Memory is not the limit here: the model is small, and what is fixed for each step counts more")
 
 
 # Table and facts
@@ -255,7 +263,7 @@ def _limit_words(spots: Sequence[Spot]) -> str:
 
 def copies_table(made: LoadPlan, spots: Sequence[Spot]) -> LabTable:
     """A row for every number of copies that was measured."""
-    return _table(made, "Batch", spots, lambda spot: numbers.count(spot.point.copies), _copies)
+    return _table(made, tr("Batch"), spots, lambda spot: numbers.count(spot.point.copies), _copies)
 
 
 def context_table(made: LoadPlan, spots: Sequence[Spot]) -> LabTable:
@@ -266,7 +274,7 @@ def context_table(made: LoadPlan, spots: Sequence[Spot]) -> LabTable:
         return f"{copies}{numbers.context(spot.point.tokens)}"
 
     own = [spot for spot in spots if spot.point.copies in CONTEXT_COPIES]
-    return _table(made, "Context", own, place, _tokens)
+    return _table(made, tr("Context"), own, place, _tokens)
 
 
 def _table(
@@ -274,17 +282,27 @@ def _table(
 ) -> LabTable:
     measured = [spot for spot in spots if spot.kept is not None]
     errors = [abs(spot.kept.error) for spot in measured if spot.kept and spot.kept.error is not None]
-    detail = f" · median error {numbers.decimal(100 * median(errors), 1)}%" if errors else ""
-    memory = "RAM" if made.device == "cpu" else "Memory"
-    heads = ("Each request", "predicted", "All together", "predicted", "Error", "First token", memory)
+    detail = tr("tok/s")
+    if errors:
+        error = numbers.decimal(100 * median(errors), 1)
+        detail = tr("tok/s · median error {error}%").format(error=error)
+    heads = (
+        tr("Each request"),
+        tr("predicted"),
+        tr("All together"),
+        tr("predicted"),
+        tr("Error"),
+        tr("First token"),
+        tr("RAM") if made.device == "cpu" else tr("Memory"),
+    )
     return LabTable(
-        heads=(head, *heads, "Limited by"),
+        heads=(head, *heads, tr("Limited by")),
         rows=tuple(_row(spot, place(spot), x(spot)) for spot in measured),
         error_column=_ERROR_COLUMN,
         strong=_STRONG,
         quiet=_QUIET,
         left=(len(heads) + 1,),
-        detail=f"tok/s{detail}",
+        detail=detail,
     )
 
 
@@ -301,17 +319,17 @@ def _row(spot: Spot, place: str, x: int) -> LabRow:
         numbers.predicted_tps(spot.predicted_each * spot.point.copies),
         ttft,
         memory,
-        limited_by(spot),
+        tr(limited_by(spot)),
     )
     error = kept.error
     return LabRow(x, cells, error, error is not None and abs(error) > LARGE_ERROR, kept.failed)
 
 
 def limited_by(spot: Spot) -> str:
-    """What a measured point was limited by."""
+    """What a measured point was limited by, in English."""
     if spot.each is None or spot.memory_share is None:
         return UNKNOWN
-    return "memory bus" if spot.memory_share >= _MEMORY_BOUND else "compute"
+    return mark("memory bus") if spot.memory_share >= _MEMORY_BOUND else mark("compute")
 
 
 def facts(
@@ -319,26 +337,38 @@ def facts(
 ) -> tuple[tuple[str, str], ...]:
     """How it was, or would be, measured."""
     lengths = sorted({spot.point.tokens for spot in spots})
-    tokens = " to ".join(numbers.count(each) for each in dict.fromkeys((*lengths[:1], *lengths[-1:])))
+    tokens = numbers.count(lengths[0]) if lengths else UNKNOWN
+    if len(lengths) > 1:
+        tokens = tr("{least} to {most}").format(least=tokens, most=numbers.count(lengths[-1]))
     steps, repeats = (run.steps, run.repeats) if run else (wish.steps, wish.repeats)
-    at_once = numbers.count(made.max_sequences)
+    in_a_chat = tr("one at a time")
+    if made.max_sequences > 1:
+        in_a_chat = tr("{count} at once, more wait").format(count=numbers.count(made.max_sequences))
     listed = [
-        ("Prompt · answer", f"{tokens or UNKNOWN} · {numbers.count(steps)} tokens"),
-        ("Repeats", f"{repeats}, median shown" if repeats > 1 else "1"),
-        ("KV precision", f"{made.kv_bits}-bit, a cache each"),
-        ("Drafting", "off"),
-        ("In a chat", f"{at_once} at once, more wait" if made.max_sequences > 1 else "one at a time"),
+        (
+            tr("Prompt · answer"),
+            tr("{prompt} · {answer} tokens").format(prompt=tokens, answer=numbers.count(steps)),
+        ),
+        (tr("Repeats"), tr("{count}, median shown").format(count=repeats) if repeats > 1 else "1"),
+        (tr("KV precision"), tr("{bits}-bit, a cache each").format(bits=made.kv_bits)),
+        (tr("Drafting"), tr("off")),
+        (tr("In a chat"), in_a_chat),
     ]
     if run is not None:
-        listed.append(("Finished", f"{_when(run.when_s)}, took {numbers.decimal(run.took_s, 0)}{NBSP}s"))
+        took = tr("{when}, took {seconds}\u00a0s").format(
+            when=_when(run.when_s), seconds=numbers.decimal(run.took_s, 0)
+        )
+        listed.append((tr("Finished"), took))
     return tuple(listed)
 
 
 def _when(when_s: float) -> str:
     """ "today 14:32", "2026-11-30 14:32"."""
     then, now = time.localtime(when_s), time.localtime()
-    day = "today" if then[:3] == now[:3] else time.strftime("%Y-%m-%d", then)
-    return f"{day} {time.strftime('%H:%M', then)}"
+    at = time.strftime("%H:%M", then)
+    if then[:3] == now[:3]:
+        return tr("today {time}").format(time=at)
+    return f"{time.strftime('%Y-%m-%d', then)} {at}"
 
 
 def band_of(made: LoadPlan, run: LabRun | None) -> float:

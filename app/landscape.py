@@ -13,7 +13,8 @@ from engine.errors import EngineError, WishError
 from engine.fit.advice import Advice, recommend
 from engine.fit.plan import plan
 from engine.fit.speed import Prediction, predict
-from engine.types import Gpu, Hardware, LoadPlan, LoadSpec, ModelSpec
+from engine.machine import Gpu, Hardware
+from engine.types import LoadPlan, LoadSpec, ModelSpec
 
 SHORTEST_CONTEXT = 512
 _STEP_BYTES = 1 << 25  # free memory is rounded down to these: a few pages more or less change no survey

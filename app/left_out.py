@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from ui import numbers
+from engine.words import tr
 
 LEFT_OUT = "left_out"  # its place among the figures of an answer
 
@@ -23,11 +23,11 @@ class LeftOut:
     @property
     def sentence(self) -> str:
         """The words of the marker."""
-        tokens = f"{numbers.count(self.tokens)} token{'s' * (self.tokens != 1)}"
+        tokens = tr("%n token(s)", "", self.tokens)
         if not self.turns:
-            return f"Context full: {tokens} in the middle left out"
-        messages = f"{numbers.count(self.messages)} earlier message{'s' * (self.messages != 1)}"
-        return f"Context full: {messages} ({tokens}) left out"
+            return tr("Context full: {tokens} in the middle left out").format(tokens=tokens)
+        messages = tr("%n earlier message(s)", "", self.messages)
+        return tr("Context full: {messages} ({tokens}) left out").format(messages=messages, tokens=tokens)
 
     def figures(self) -> dict[str, int]:
         """As JSON can hold it."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,10 +37,12 @@ from app.library_words import Machine, Marks
 from app.model_desk import ModelDesk
 from engine.events import Failed
 from engine.types import LoadSpec
+from engine.words import tr
 from ui.first_start import format_bytes
 from ui.library_values import FitMark, LibraryView, OfferRow
-from ui.main_window import LIBRARY, MainWindow
+from ui.main_window import MainWindow
 from ui.values import NoticeView
+from ui.window_view import LIBRARY
 
 POLL_MS = 2000
 SCAN_LANE = "library scan"  # a folder on a dead network holds up nothing else
@@ -62,6 +64,7 @@ class LibraryDesk(QObject):
         self._trash = Trash(self._models_dir)
         self._deleted: list[Deleted] = []
         self._offers: tuple[OfferRow, ...] = ()
+        self._shown_offers: tuple[OfferRow, ...] = ()
         self._offers_shown = window.body.centre.first_start.offers
         self._listing = Listing()
         self._view = LibraryView(is_looking=True)
@@ -72,7 +75,7 @@ class LibraryDesk(QObject):
         self.downloads = Downloads(io, hub, paths.data_dir() / "downloads.json", self._models_dir)
         self.hub = HubDesk(self._page, io, self.downloads, hub, token, self._machine, self._models_dir)
         self.downloads.on_error = self._on_error
-        models.name_of = self.name_of
+        models.choice.name_of = self.name_of
         self._connect()
 
     def start(self) -> None:
@@ -98,14 +101,19 @@ class LibraryDesk(QObject):
         self._page.set_undo("")
         return self._trash.empty
 
-    def use_folders(self, place_of: Callable[[str], str]) -> None:
-        """The folders of the program are elsewhere now; ``place_of`` says where a path is after that."""
+    @property
+    def used_paths(self) -> tuple[str, ...]:
+        """The models that were used, as far as that is remembered."""
+        return tuple(self._record.used)
+
+    def use_folders(self, places: Mapping[str, str]) -> None:
+        """The folders of the program are elsewhere now; ``places`` are new paths of models by old ones."""
         self._models_dir = paths.models_dir()
         self._record_file = paths.data_dir() / "library.json"
         self._trash = Trash(self._models_dir)
         self.downloads.use_folders(paths.data_dir() / "downloads.json", self._models_dir)
         self.hub.use_folder(self._models_dir)
-        used = {place_of(path): when for path, when in self._record.used.items()}
+        used = {places.get(path, path): when for path, when in self._record.used.items()}
         self._keep(replace(self._record, used=used))
         self.look()
 
@@ -116,7 +124,8 @@ class LibraryDesk(QObject):
             return
         self._is_scanning = True
         folders = [Path(folder) for folder in self._record.folders]
-        places = library_places.places(self._models_dir, folders)
+        opened = [Path(path) for path in {*self._record.used, self._loaded_path()} - {""}]
+        places = library_places.places(self._models_dir, folders, sorted(opened))
         hidden = self.downloads.unfinished
         machine, loaded, used = self._machine(), self._loaded_path(), dict(self._record.used)
         today = datetime.date.today()
@@ -150,6 +159,7 @@ class LibraryDesk(QObject):
         self.hub.activity_changed.connect(self._tell_activity)
         self.hub.offer_failed.connect(self._on_offer_failed)
         self.downloads.changed.connect(self._on_downloads_changed)
+        self.downloads.moved.connect(self._on_download_moved)
         self.downloads.done.connect(self._on_download_done)
         transfers = page.transfers
         transfers.pause_clicked.connect(self.downloads.pause)
@@ -286,6 +296,11 @@ class LibraryDesk(QObject):
         self._tell_activity()
         self._show_offers()
 
+    def _on_download_moved(self, key: str) -> None:
+        self._page.transfers.set_view(self.downloads.view_of(key))
+        if any(row.repo == _repo_of(key) for row in self._offers):
+            self._show_offers()
+
     def _tell_activity(self) -> None:
         self._models.set_fetching(self.downloads.is_running or self.hub.is_asking)
 
@@ -297,7 +312,11 @@ class LibraryDesk(QObject):
         else:
             name = Path(path).name
             self._window.show_notice(
-                NoticeView("info", f"{name} is on this computer.", "Choose it with the chip.")
+                NoticeView(
+                    "info",
+                    tr("{model} is on this computer.").format(model=name),
+                    tr("Choose it with the chip."),
+                )
             )
 
     def _on_probed(self) -> None:
@@ -311,8 +330,8 @@ class LibraryDesk(QObject):
                 OfferRow(
                     offer.repo,
                     offer.name,
-                    f"4-bit · {format_bytes(offer.size_bytes)} · {offer.licence}",
-                    offer.praise,
+                    f"{readouts.bits_words(4)} · {format_bytes(offer.size_bytes)} · {offer.licence}",
+                    tr(offer.praise),
                     fit_mark(offer.spec, machine.hardware, LoadSpec(offer.file), machine.held_bytes),
                 )
                 for offer in offers.suited(machine.hardware)
@@ -325,10 +344,12 @@ class LibraryDesk(QObject):
         self._show_offers()
 
     def _show_offers(self) -> None:
-        by_repo = {view.key.rpartition("/")[0]: view.progress for view in self.downloads.views}
-        self._offers_shown.set_offers(
-            [library_words.offer_view(row, by_repo.get(row.repo)) for row in self._offers]
-        )
+        """As they are by now; the list is made anew only where a row is another."""
+        by_repo = {_repo_of(view.key): view.progress for view in self.downloads.views}
+        rows = tuple(library_words.offer_view(row, by_repo.get(row.repo)) for row in self._offers)
+        if rows != self._shown_offers:
+            self._shown_offers = rows
+            self._offers_shown.set_offers(rows)
 
     def _on_offer(self, repo: str) -> None:
         offer = next((each for each in offers.offer_list().offers if each.repo == repo), None)
@@ -346,5 +367,10 @@ class LibraryDesk(QObject):
         self._window.show_notice(NoticeView("error", failed.message, failed.hint, (), failed.details))
 
 
+def _repo_of(key: str) -> str:
+    """The repository of an order."""
+    return "/".join(key.split("/")[:2])
+
+
 def _count_words(count: int) -> str:
-    return "empty" if not count else f"{count} model{'s' * (count != 1)}"
+    return tr("%n model(s)", "", count) if count else tr("empty", "no model on this computer")

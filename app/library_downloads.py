@@ -15,7 +15,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app import library_fetch
-from app.atomic_file import write_atomic
+from app.atomic_file import read_object, write_atomic
 from app.hub import Hub
 from app.io_thread import IoThread
 from app.library_fetch import Order
@@ -42,11 +42,13 @@ class _Transfer:
 
 
 class Downloads(QObject):
-    """``changed`` fires with every new state, ``done`` with the path of a model that is here, ``refused``
-    with an order that needs a login and the page where its licence is.
+    """``changed`` fires when a download comes, goes or has another state, ``moved`` with the key of one that
+    only got on, ``done`` with the path of a model that is here, ``refused`` with an order that needs a login
+    and the page where its licence is.
     """
 
     changed = Signal()
+    moved = Signal(str)
     done = Signal(str)
     refused = Signal(str, str)
 
@@ -64,10 +66,12 @@ class Downloads(QObject):
     @property
     def views(self) -> tuple[TransferView, ...]:
         """All downloads that are not done, in the order they were begun."""
-        return tuple(
-            TransferView(key, each.order.name, f"{each.order.label} · {each.order.repo}", each.progress)
-            for key, each in self._transfers.items()
-        )
+        return tuple(self.view_of(key) for key in self._transfers)
+
+    def view_of(self, key: str) -> TransferView:
+        """One of them."""
+        order, progress = self._transfers[key].order, self._transfers[key].progress
+        return TransferView(key, order.name, f"{order.label} · {order.repo}", progress)
 
     @property
     def is_running(self) -> bool:
@@ -230,9 +234,13 @@ class Downloads(QObject):
         self._run_waiting()
 
     def _show(self, transfer: _Transfer, view: DownloadView) -> None:
-        transfer.progress = view
-        if transfer.order.key in self._transfers:
+        before, transfer.progress = transfer.progress, view
+        if transfer.order.key not in self._transfers:
+            return
+        if (before.state, before.message) != (view.state, view.message):
             self.changed.emit()
+        else:
+            self.moved.emit(transfer.order.key)
 
     def _keep(self) -> None:
         """On the lane whose jobs are finished when the program closes."""
@@ -249,9 +257,8 @@ def save(record: Path, orders: list[Order]) -> None:
 def load(record: Path, models_dir: Path) -> list[Order]:
     """The orders that an earlier run left; what is no order is left out."""
     orders = []
-    with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
-        raw = record.read_bytes()
-        listed = json.loads(raw).get("orders", []) if len(raw) <= _MOST_RECORD_BYTES else []
+    with contextlib.suppress(OSError, ValueError):
+        listed = read_object(record, _MOST_RECORD_BYTES).get("orders")
         for value in listed if isinstance(listed, list) else []:
             with contextlib.suppress(ValueError, TypeError, KeyError):
                 orders.append(library_fetch.from_json(value, models_dir))

@@ -19,6 +19,7 @@ from app.hub import Hub, RemoteFile, Variant
 from app.hub_transport import explain_hub
 from app.progress import DownloadProgress, Report
 from app.transport import DownloadCancelledError
+from engine.words import tr
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def fetch_order(hub: Hub, order: Order, report: Report, cancel: threading.Event)
                 explain=explain_hub,
             )
         except DownloadCancelledError as error:
-            raise DownloadCancelledError("The download was paused.", error.hint) from error
+            raise DownloadCancelledError(tr("The download was paused."), error.hint) from error
         if file.sha256 is not None:
             stamp.write(place, file.sha256)
         done += file.size_bytes

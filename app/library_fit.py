@@ -6,10 +6,11 @@ from app.tuning_view import verdict_view
 from engine.errors import EngineError
 from engine.fit.plan import plan
 from engine.fit.speed import Prediction, predict
-from engine.types import Hardware, LoadSpec, ModelSpec
+from engine.machine import Hardware
+from engine.types import LoadSpec, ModelSpec
+from engine.words import tr
 from ui import numbers
 from ui.library_values import FitMark
-from ui.numbers import NBSP
 
 
 def fit_mark(spec: ModelSpec, hardware: Hardware | None, wish: LoadSpec, held_bytes: int = 0) -> FitMark:
@@ -22,9 +23,10 @@ def fit_mark(spec: ModelSpec, hardware: Hardware | None, wish: LoadSpec, held_by
         made = plan(spec, hardware, wish, held_bytes)
         found = predict(made)
     except EngineError as error:
-        return FitMark("no", "Cannot run here", tooltip=str(error))
+        return FitMark("no", tr("Cannot run here"), tooltip=str(error))
     view = verdict_view(made, found)
-    tooltip = f"With a context of {numbers.count(made.context)} tokens, half full. {view.tooltip}"
+    at = tr("With a context of {tokens} tokens, half full.").format(tokens=numbers.count(made.context))
+    tooltip = f"{at} {view.tooltip}"
     speed = ("", "") if made.verdict == "no" else _speed(found)
     return FitMark(made.verdict, view.title, *speed, tooltip=tooltip)
 
@@ -36,9 +38,12 @@ def size_mark(size_bytes: int, hardware: Hardware | None, held_bytes: int = 0) -
     if free is None or size_bytes <= free + held_bytes + gpus:
         return FitMark()
     short = numbers.size(size_bytes - free - held_bytes - gpus)
-    return FitMark("no", f"Does not fit · {short} short", tooltip="By its size alone.")
+    return FitMark(
+        "no", tr("Does not fit · {size} short").format(size=short), tooltip=tr("By its size alone.")
+    )
 
 
 def _speed(found: Prediction) -> tuple[str, str]:
     """ "41 tok/s" and "±6% predicted": whole from 10 up."""
-    return f"{numbers.predicted_tps(found.half)}{NBSP}tok/s", f"±{numbers.percent(found.band)} predicted"
+    speed = tr("{speed}\u00a0tok/s").format(speed=numbers.predicted_tps(found.half))
+    return speed, tr("±{share} predicted").format(share=numbers.percent(found.band))

@@ -11,19 +11,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.words import tr
+
 OURS = "Decodeck"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One folder to look into. ``layout``: folder (files in sub-folders), hub (the Hugging Face cache) or
-    ollama (manifests that name blobs).
+    """One folder to look into. ``layout``: folder (files in sub-folders), hub (the Hugging Face cache),
+    ollama (manifests that name blobs) or opened (``models`` alone, wherever they lie).
     """
 
     title: str
     folder: Path
     layout: str = "folder"
     is_added: bool = False  # by the user, who can take it out again
+    models: tuple[Path, ...] = ()
 
     @property
     def is_ours(self) -> bool:
@@ -34,16 +37,21 @@ class Place:
 def places(
     models_dir: Path,
     added: Iterable[Path] = (),
+    opened: Iterable[Path] = (),
     environment: Mapping[str, str] | None = None,
     home: Path | None = None,
     system: str = sys.platform,
 ) -> tuple[Place, ...]:
-    """All of them, ours first. ``environment`` and ``home`` are those of the user."""
+    """All of them, ours first, at the end the models that were ``opened`` by their paths. ``environment`` and
+    ``home`` are those of the user.
+    """
     own = [
         Place(OURS, models_dir),
         *(Place(folder.name or str(folder), folder, is_added=True) for folder in added),
     ]
-    return *own, *elsewhere(os.environ if environment is None else environment, home or Path.home(), system)
+    others = elsewhere(os.environ if environment is None else environment, home or Path.home(), system)
+    by_path = Place(tr("Opened before"), Path(), "opened", models=tuple(opened))
+    return *own, *others, by_path
 
 
 def elsewhere(environment: Mapping[str, str], home: Path, system: str) -> tuple[Place, ...]:

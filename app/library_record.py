@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from app.atomic_file import write_atomic
+from app.atomic_file import read_object, write_atomic
 
 MOST_BYTES = 1_000_000
 MOST_USES = 500  # models whose last use is kept, the newest
@@ -37,13 +37,9 @@ class LibraryRecord:
 
 def load(path: Path) -> LibraryRecord:
     """What an earlier run kept; a file that is not as it should be counts as empty."""
-    with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
-        if path.stat().st_size <= MOST_BYTES:
-            return _parsed(json.loads(path.read_text("utf-8")))
-    return LibraryRecord()
-
-
-def _parsed(raw: dict[str, object]) -> LibraryRecord:
+    raw: dict[str, object] = {}
+    with contextlib.suppress(OSError, ValueError):
+        raw = read_object(path, MOST_BYTES)
     folders, used = raw.get("folders"), raw.get("used")
     texts = tuple(each for each in folders if isinstance(each, str)) if isinstance(folders, list) else ()
     times = used.items() if isinstance(used, dict) else ()

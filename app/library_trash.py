@@ -16,6 +16,7 @@ from pathlib import Path
 from app import stamp
 from app.atomic_file import StorageError, disk_sentence
 from app.file_lock import FileLock
+from engine.words import tr
 
 FOLDER = ".deleted"
 
@@ -69,7 +70,11 @@ class Trash:
         """Put a model back. Raises StorageError where something else has taken its place."""
         for source, _ in deleted.moves:
             if os.path.lexists(source):
-                raise StorageError(f"{source} is there again: {deleted.name} was not put back.")
+                raise StorageError(
+                    tr("{path} is there again: {model} was not put back.").format(
+                        path=source, model=deleted.name
+                    )
+                )
         try:
             for source, target in deleted.moves:
                 source.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +112,8 @@ class Trash:
         root = self._models.resolve()
         if root != inside and root not in inside.parents:
             raise StorageError(
-                f"{source} belongs to another program.", "Delete it there, or in its folder by hand."
+                tr("{path} belongs to another program.").format(path=source),
+                tr("Delete it there, or in its folder by hand."),
             )
 
     def _hold(self) -> None:

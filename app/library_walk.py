@@ -13,6 +13,7 @@ from pathlib import Path
 from app import ollama_store
 from app.library_places import Place
 from engine.models import gguf_parts, hf_folder
+from engine.words import tr
 
 MOST_ENTRIES = 50_000  # names in all folders of a place
 MOST_MODELS = 2_000
@@ -75,6 +76,8 @@ def walk(place: Place) -> Found:
         _walk_hub(on)
     elif place.layout == "ollama":
         _walk_ollama(on)
+    elif place.layout == "opened":
+        _look_at(on)
     else:
         _walk_folder(on, place.folder, 0)
     return found
@@ -92,13 +95,15 @@ def _listed(on: _Walk, folder: Path) -> list[os.DirEntry[str]]:
             for entry in listing:
                 on.entries_left -= 1
                 if on.entries_left < 0:
-                    on.note(f"{on.place.folder} holds too many files: not all of it was looked at.")
+                    words = tr("{folder} holds too many files: not all of it was looked at.")
+                    on.note(words.format(folder=on.place.folder))
                     break
                 entries.append(entry)
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        on.note(f"{folder} cannot be read: {error.strerror or error}.")
+        words = tr("{path} cannot be read: {reason}.")
+        on.note(words.format(path=folder, reason=error.strerror or error))
         return []
     return sorted(entries, key=lambda entry: (entry.name.casefold(), entry.name))
 
@@ -117,14 +122,26 @@ def _walk_folder(on: _Walk, folder: Path, depth: int) -> None:
             files.add(entry.name)
     for candidate in _models(on.place, folder, files):
         if len(on.found.candidates) >= MOST_MODELS:
-            on.note(f"Only the first {MOST_MODELS:,} models of {on.place.folder} are listed.")
+            words = tr("Only the first %n model(s) of {folder} are listed.", "", MOST_MODELS)
+            on.note(words.format(folder=on.place.folder))
             return
         on.found.candidates.append(candidate)
     if depth < MOST_DEPTH:
         for each in folders:
             _walk_folder(on, each, depth + 1)
     elif folders:
-        on.note(f"{folder} is too deep: its sub-folders were not looked at.")
+        on.note(tr("{folder} is too deep: its sub-folders were not looked at.").format(folder=folder))
+
+
+def _look_at(on: _Walk) -> None:
+    """The place's models alone, as far as they are still there; not what lies beside them."""
+    by_folder: dict[Path, set[str]] = {}
+    for path in on.place.models:
+        by_folder.setdefault(path if path.is_dir() else path.parent, set()).add(str(path))
+    for folder, wanted in by_folder.items():
+        names = {entry.name for entry in _listed(on, folder)}
+        found = _models(on.place, folder, names)
+        on.found.candidates += [candidate for candidate in found if candidate.path in wanted]
 
 
 def _models(place: Place, folder: Path, names: set[str]) -> Iterator[Candidate]:
@@ -188,7 +205,7 @@ def _walk_ollama(on: _Walk) -> None:
         model = ollama_store.read_manifest(path, on.place.folder)
         if model is not None:
             files = [model.blob] if model.blob else []
-            projectors = ("vision part",) if model.has_projector else ()
+            projectors = (tr("vision part"),) if model.has_projector else ()
             shown = model.blob or str(path)
             on.found.candidates.append(
                 _candidate(on.place, shown, model.name, files, projectors, model.reason)

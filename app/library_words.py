@@ -10,11 +10,12 @@ from pathlib import Path
 from app.library_entry import Entry, Listing
 from app.library_fit import fit_mark
 from app.library_walk import Stamp
-from engine.types import Hardware, LoadSpec
+from engine.machine import Hardware
+from engine.types import LoadSpec, ModelSpec
+from engine.words import tr
 from ui import numbers
 from ui.first_start import format_bytes
 from ui.library_values import FitMark, LibraryRow, LibraryView, OfferRow
-from ui.numbers import NBSP
 from ui.values import DownloadView, ModelRow
 
 _STEP_BYTES = 256_000_000  # free memory that changes by less changes no mark
@@ -70,7 +71,7 @@ def library_view(
     rows = [library_row(entry, mark_of(entry), loaded, used, today) for entry in listing.entries]
     rows.sort(key=lambda row: -used.get(row.path, 0.0))
     total = sum(entry.candidate.size_bytes for entry in listing.entries)
-    count = f"{numbers.count(len(rows))} model{'s' * (len(rows) != 1)}"
+    count = tr("%n model(s)", "", len(rows))
     summary = f"{count} · {format_bytes(total)}" if rows else ""
     return LibraryView(tuple(rows), summary, listing.notes, is_looking=not listing.is_complete)
 
@@ -86,8 +87,8 @@ def library_row(
         name=entry.name,
         detail=detail_of(entry),
         place=candidate.place,
-        used="" if when is None else f"used {day_words(when, today)}",
-        note="vision part left out" if candidate.projectors and not entry.header.reason else "",
+        used="" if when is None else tr("used {day}").format(day=day_words(when, today)),
+        note=tr("vision part left out") if candidate.projectors and not entry.header.reason else "",
         fit=mark,
         reason=entry.header.reason,
         is_loaded=entry.path == loaded,
@@ -100,7 +101,7 @@ def library_row(
 def picker_row(entry: Entry, row: LibraryRow) -> ModelRow:
     """The same model in the picker under the chip, where there is room for less."""
     spec = entry.header.spec
-    bits = f"{numbers.decimal(spec.weight_bits, 1)}{NBSP}bits" if spec else ""
+    bits = _bits_words(spec) if spec else ""
     speed = f"{row.fit.speed} {row.fit.trust}".strip()
     facts = (bits, format_bytes(entry.candidate.size_bytes), row.fit.title, speed)
     return ModelRow(row.path, row.name, " · ".join(fact for fact in facts if fact), row.reason, row.is_loaded)
@@ -113,14 +114,14 @@ def detail_of(entry: Entry) -> str:
         return format_bytes(size) if size else ""
     facts = [
         spec.architecture,
-        f"{numbers.decimal(spec.weight_bits, 1)}{NBSP}bits",
+        _bits_words(spec),
         format_bytes(size),
-        f"{numbers.context(spec.trained_context)}{NBSP}context",
-        "chat template" if entry.header.has_template else "no chat template",
+        tr("{tokens}\u00a0context").format(tokens=numbers.context(spec.trained_context)),
+        tr("chat template") if entry.header.has_template else tr("no chat template"),
     ]
     weights = sum(not file.endswith(".json") for file in entry.candidate.files)
     if weights > 1:
-        facts.append(f"{weights}{NBSP}files")
+        facts.append(tr("{count}\u00a0files").format(count=weights))
     return " · ".join(facts)
 
 
@@ -131,7 +132,8 @@ def offer_view(row: OfferRow, progress: DownloadView | None) -> OfferRow:
     if progress.state == "failed":
         return replace(row, note=progress.message)
     percent = 100 * progress.done_bytes // max(1, progress.total_bytes)
-    return replace(row, state=f"{'Paused' if progress.state == 'paused' else 'Downloading'} {percent}%")
+    words = tr("Paused {percent}%") if progress.state == "paused" else tr("Downloading {percent}%")
+    return replace(row, state=words.format(percent=percent))
 
 
 def day_words(when_s: float, today: datetime.date) -> str:
@@ -142,14 +144,24 @@ def day_words(when_s: float, today: datetime.date) -> str:
         return numbers.UNKNOWN
     days = (today - day).days
     if days <= 0:
-        return "today"
-    return "yesterday" if days == 1 else f"{days} days ago" if days < 30 else day.isoformat()
+        return tr("today")
+    if days == 1:
+        return tr("yesterday")
+    return tr("{days} days ago").format(days=days) if days < 30 else day.isoformat()
 
 
 def _files_words(entry: Entry) -> str:
     """Where it lies, and which files belong together."""
     names = [Path(file).name for file in entry.candidate.files if Path(file) != Path(entry.path)]
-    together = f" With {', '.join(names[:6])}{'…' if len(names) > 6 else ''}." if names else ""
-    left_out = entry.candidate.projectors
-    without = f" Left out: {', '.join(left_out[:3])} (pictures are not read)." if left_out else ""
-    return f"{entry.path}.{together}{without}"
+    sentences = [f"{entry.path}."]
+    if names:
+        listed = f"{', '.join(names[:6])}{'…' if len(names) > 6 else ''}"
+        sentences.append(tr("With {files}.").format(files=listed))
+    if left_out := entry.candidate.projectors:
+        listed = ", ".join(left_out[:3])
+        sentences.append(tr("Left out: {files} (pictures are not read).").format(files=listed))
+    return " ".join(sentences)
+
+
+def _bits_words(spec: ModelSpec) -> str:
+    return tr("{bits}\u00a0bits").format(bits=numbers.decimal(spec.weight_bits, 1))

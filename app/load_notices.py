@@ -4,35 +4,53 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from engine.errors import WishError
 from engine.events import Failed, LoadFailed
 from engine.fit import guard
 from engine.types import LoadPlan
+from engine.words import tr
 from ui.main_window import CHOOSE_FILE
 from ui.values import NoticeAction, NoticeView
 
-LOAD_ANYWAY = "load-anyway"
-_ANYWAY = NoticeAction(LOAD_ANYWAY, "Load anyway")
-_CHOOSE_OTHER = NoticeAction(CHOOSE_FILE, "Choose another file")
+LOAD_ANYWAY, LOAD_USUAL = "load-anyway", "load-usual"
 
 
 def unusable(path: str, failed: Failed) -> NoticeView:
     """A file that is no model we can read: its name in the title, the reason below, since paths are long."""
     reason = failed.message.removeprefix(f"{path}: ")
     text = f"{reason[:1].upper()}{reason[1:]} {failed.hint}".strip()
-    title = f"{Path(path).name} cannot be used."
-    return NoticeView("warning", title, text, (_CHOOSE_OTHER,), failed.details)
+    title = tr("{name} cannot be used.").format(name=Path(path).name)
+    return NoticeView("warning", title, text, (_choose_other(),), failed.details)
 
 
-def refused(made: LoadPlan, level: str) -> NoticeView:
+def unwished(error: WishError, has_choices: bool) -> NoticeView:
+    """Settings that cannot work; those that are kept for the model can be given up."""
+    return NoticeView("warning", error.message, error.hint, _usual(has_choices))
+
+
+def refused(made: LoadPlan, level: str, has_choices: bool) -> NoticeView:
     """A plan that the guard does not let pass."""
     text = f"{made.reasons[0]} {guard.what_fits(made, level)}"
-    return NoticeView("error", f"{made.model.name} does not fit in memory.", text, (_ANYWAY,))
+    title = tr("{model} does not fit in memory.").format(model=made.model.name)
+    anyway = NoticeAction(LOAD_ANYWAY, tr("Load anyway"))
+    return NoticeView("error", title, text, (*_usual(has_choices), anyway))
 
 
-def failed_load(failed: LoadFailed, wanted: LoadPlan, previous: LoadPlan | None) -> NoticeView:
+def failed_load(
+    failed: LoadFailed, wanted: LoadPlan, previous: LoadPlan | None, has_choices: bool
+) -> NoticeView:
     """A load that went wrong; ``previous`` is what comes back in."""
     is_same = previous is not None and previous.model.path == wanted.model.path
-    title = "These settings did not load." if is_same else f"{wanted.model.name} could not be loaded."
-    after = failed.hint if previous is None else "What was loaded before is coming back."
-    actions = (_CHOOSE_OTHER,) if previous is None else ()
+    title = tr("{model} could not be loaded.").format(model=wanted.model.name)
+    title = tr("These settings did not load.") if is_same else title
+    after = failed.hint if previous is None else tr("What was loaded before is coming back.")
+    actions = (*_usual(has_choices), _choose_other()) if previous is None else ()
     return NoticeView("error", title, f"{failed.message} {after}", actions, failed.details)
+
+
+def _usual(has_choices: bool) -> tuple[NoticeAction, ...]:
+    return (NoticeAction(LOAD_USUAL, tr("Load with the usual settings")),) if has_choices else ()
+
+
+def _choose_other() -> NoticeAction:
+    return NoticeAction(CHOOSE_FILE, tr("Choose another file"))

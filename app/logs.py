@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import re
 import threading
+import traceback
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import Any
 
 from app import paths
 
@@ -17,14 +20,31 @@ _KEPT_FILES = 3
 _FORMAT = "%(asctime)s %(levelname)s %(name)s [%(threadName)s] %(message)s"
 _LOGIN = re.compile(r"(?<=://)[^/\s@]+@")
 _OWN = ("app", "engine", "ui")
+_OPEN = (OSError, ImportError, MemoryError, RuntimeError, AttributeError, TypeError, NameError)
+"""What speaks of files, names and the program; others (a bad character, a template) may quote a chat."""
+_HUSHED = "(its words are left out: they may quote a chat)"
 _log = logging.getLogger(__name__)
 
 
 class _Formatter(logging.Formatter):
-    """Leaves names and passwords of addresses out, in tracebacks too."""
+    """Leaves names and passwords of addresses out, and whatever of an error may quote a chat."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return _LOGIN.sub("", super().format(record))
+        fresh = copy.copy(record)
+        fresh.exc_text = None  # what another handler has made of the error has all its words
+        return _LOGIN.sub("", super().format(fresh))
+
+    def formatException(self, ei: tuple[Any, ...]) -> str:  # noqa: N802 - the name is logging's
+        """The tracebacks of an error and of what led to it; words only where they never quote a text."""
+        parts: list[str] = []
+        error, seen = ei[1], set[int]()
+        while error is not None and id(error) not in seen:
+            seen.add(id(error))
+            words = str(error) if isinstance(error, _OPEN) else _HUSHED
+            lines = "".join(traceback.format_tb(error.__traceback__))
+            parts.append(f"{lines}{type(error).__name__}: {words}")
+            error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        return "\n".join(reversed(parts))
 
 
 class _QuietHandler(RotatingFileHandler):

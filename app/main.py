@@ -14,16 +14,18 @@ from types import TracebackType
 from PySide6.QtCore import QEvent, QObject, QTimer, Signal
 from PySide6.QtWidgets import QApplication
 
-from app import logs
+from app import language, logs
 from app.controller import Controller
+from app.crash_report import CrashReport
 from app.engine_thread import EngineThread, make_engine
 from app.gui_garbage import GuiGarbage
 from app.io_thread import IoThread
 from app.preferences import Preferences
-from app.settings import text_size
+from app.settings import at_start
 from app.settings_desk import apply_look
 from engine.protocol import EngineProtocol
 from engine.types import LoadSpec
+from engine.words import tr
 from ui import theme
 from ui.main_window import MainWindow
 from ui.values import NoticeView
@@ -88,10 +90,14 @@ def run(arguments: argparse.Namespace) -> int:
     from app.cli import changes, load_spec
 
     logs.start()
-    scale(text_size(changes(arguments)))
+    report = CrashReport()
+    crashed = report.begin()
+    chosen = at_start(changes(arguments))
+    scale(int(chosen.text_size))
     application = QApplication([sys.argv[0]])
     application.setApplicationName("Decodeck")
     application.setDesktopFileName("decodeck")
+    language.use(chosen.language)
     wish = load_spec(arguments, getattr(arguments, "model", ""))
     program = build(application, changes(arguments), wish)
     _catch_exceptions(program.window)
@@ -100,14 +106,25 @@ def run(arguments: argparse.Namespace) -> int:
     program.window.closing.connect(lambda: QTimer.singleShot(0, application.quit))
     application.commitDataRequest.connect(lambda _: program.controller.chats.answers.save_all())
     start(program, wish)
+    if crashed:
+        program.window.show_notice(_crashed(crashed))
     application.exec()
     program.window.hide()
     program.controller.stop()
+    report.end()
     logs.stop()
     if sys.stdout is not None:
         with contextlib.suppress(OSError):
             sys.stdout.flush()
     os._exit(0)
+
+
+def _crashed(report: str) -> NoticeView:
+    """What is said of an earlier run that ended by a fault of native code."""
+    text = tr(
+        "Chats are as they were a second before. The report is on this computer only; it holds no text."
+    )
+    return NoticeView("warning", tr("Decodeck crashed when it last ran."), text, (), report)
 
 
 class _FirstPaint(QObject):
@@ -143,7 +160,7 @@ def _catch_exceptions(window: MainWindow) -> None:
     def report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         logging.getLogger("app.main").error("a slot failed", exc_info=(kind, error, trace))
         details = "".join(traceback.format_exception(kind, error, trace))
-        text = "Nothing you wrote is lost. If it happens again, restart the program."
-        window.show_notice(NoticeView("error", "Something went wrong in the window.", text, (), details))
+        text = tr("Nothing you wrote is lost. If it happens again, restart the program.")
+        window.show_notice(NoticeView("error", tr("Something went wrong in the window."), text, (), details))
 
     sys.excepthook = report

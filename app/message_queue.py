@@ -10,6 +10,7 @@ from app.conversation import Conversation, title_of
 from app.model_desk import ModelDesk
 from app.store_lane import StoreLane
 from engine.events import Failed
+from engine.words import tr
 from ui.attachment_text import headline
 from ui.main_window import MainWindow
 from ui.values import NoticeAction, NoticeView
@@ -91,8 +92,8 @@ class MessageQueue(QObject):
         if self._desk.is_ready:
             return
         is_coming = self._desk.is_coming
-        wanted = "It is sent when a model is ready: download the starter, or choose a model."
-        words = "It is sent when the model is ready." if is_coming else wanted
-        actions = () if is_coming else (NoticeAction(DOWNLOAD_STARTER, "Download the starter"),)
-        title = f"Your message waits: {title_of(headline(text))}"
+        wanted = tr("It is sent when a model is ready: download the starter, or choose a model.")
+        words = tr("It is sent when the model is ready.") if is_coming else wanted
+        actions = () if is_coming else (NoticeAction(DOWNLOAD_STARTER, tr("Download the starter")),)
+        title = tr("Your message waits: {title}").format(title=title_of(headline(text)))
         self._window.show_notice(NoticeView("info", title, words, actions, key=WAITING))

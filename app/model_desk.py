@@ -1,21 +1,18 @@
-"""The model's side of the window: which one is chosen, loading, tuning, and the starter's download.
+"""The model's side of the window: loading, tuning, and the starter's download.
 
 Owns the state of the model chip and the wish that the dock edits. Knows no chats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
-from app import load_notices, paths, readouts, starter
+from app import load_notices, readouts, starter
 from app.engine_thread import CancelLoad, EngineThread, Load, Unload
-from app.headers import Headers, read_headers
 from app.io_thread import IoThread
+from app.model_choice import Choice, ModelChoice
 from app.preferences import Preferences
 from app.quality_figures import QualityFigures
 from app.room import Room
@@ -25,24 +22,24 @@ from engine.errors import WishError
 from engine.events import Calibrated, Failed, Loaded, LoadFailed, LoadProgress, MemoryReport, Unloaded
 from engine.fit import guard
 from engine.fit.plan import depends_on_gpus, plan
-from engine.hardware.cores import physical_cores
-from engine.hardware.probe import probe
-from engine.models.spec import read_spec
-from engine.types import Hardware, LoadPlan, LoadSpec, ModelSpec
+from engine.types import LoadPlan, LoadSpec, ModelSpec
+from engine.words import tr
+from ui.gauge_values import ContextView
 from ui.main_window import MainWindow
-from ui.values import ChipView, ContextView, ModelState, NoticeView
+from ui.values import ChipView, ModelState, NoticeView
 
-FILES_LANE = "files"
 _BEGINNING = LoadProgress(0.0, "")
-T = TypeVar("T")
 
 
 class ModelDesk(QObject):
-    """Loads what the user chooses. ``loading`` carries the path, ``ready`` fires when a model can answer."""
+    """Loads what the user chooses. ``loading`` carries the path, ``ready`` fires when a model can answer,
+    ``calibrated`` when more is known of the machine's speed.
+    """
 
     loading = Signal(str)
     ready = Signal()
     probed = Signal()
+    calibrated = Signal()
 
     def __init__(
         self, window: MainWindow, engine: EngineThread, io: IoThread, preferences: Preferences
@@ -53,6 +50,7 @@ class ModelDesk(QObject):
         self._io = io
         self._preferences = preferences
         self._room = Room()
+        self.choice = ModelChoice(io, preferences, self._room)
         self._loaded: LoadPlan | None = None
         self._loading: LoadPlan | None = None
         self._load_id = 0
@@ -65,21 +63,27 @@ class ModelDesk(QObject):
         self._progress = _BEGINNING
         self._load_s: float | None = None  # what the loaded model took to load
         self._kernels = ""  # by their names, of the loaded model
-        self._failed_name = self._chosen = ""
+        self._failed_name = ""
         self.download = StarterDownload(io)
         self._quality = QualityFigures(io)
         self.tuning = TuningDesk(window, io, preferences, self._room, self)
-        self._early: tuple[str, Headers] | None = None  # read before the machine was
         self._refused: tuple[ModelSpec, LoadSpec, ModelSpec | None] | None = None
         self.is_answering = False
         self._is_fetching = False  # something of the library is coming from the network
-        self.name_of: Callable[[str], str] = lambda path: ""  # for files without a name of their own
         self._connect()
 
     @property
     def plan(self) -> LoadPlan | None:
         """The loaded plan, None while there is no model or one is being loaded."""
         return self._loaded if self._loading is None else None
+
+    @property
+    def known_plan(self) -> LoadPlan | None:
+        """The loaded plan with what is known of the machine's speed by now."""
+        made, known = self.plan, self._room.calibration
+        if made is None or known is None or known == made.hardware.calibration:
+            return made
+        return replace(made, hardware=replace(made.hardware, calibration=known))
 
     @property
     def room(self) -> Room:
@@ -102,15 +106,8 @@ class ModelDesk(QObject):
         return self._loading is not None or self._resting is not None or self.download.is_running
 
     def start(self, path: str | None) -> None:
-        """Look at the machine, then load ``path``, else the last model, else an installed starter."""
-        self._files(
-            lambda: probe(paths.kernel_times_file()), on_done=self._on_probed, on_error=self._on_unprobed
-        )
-        if path:
-            self._read(path)
-        else:
-            last = self._preferences.value.last_model
-            self._files(starter.usable, last, on_done=self._on_startup_model, on_error=self._on_error)
+        """Load ``path``, else the last model, else an installed starter."""
+        self.choice.start(path)
 
     def set_chat_shown(self, has_chat: bool) -> None:
         """Tell whether a chat is in view; the welcome stands where neither model nor chat is."""
@@ -120,17 +117,7 @@ class ModelDesk(QObject):
     def choose(self, path: str) -> None:
         """Load what the user chose; what was said of an earlier choice goes."""
         self._window.clear_notice()
-        self._read(path)
-
-    def _read(self, path: str) -> None:
-        """Read the header of ``path`` off this thread, then load it, unless another was chosen meanwhile."""
-        self._chosen = path
-        self._io.submit(
-            *(read_headers, read_spec, path, self._preferences.draft_for(path)),
-            on_done=lambda found: self._on_read(path, found),
-            on_error=lambda failed: self._on_spec_error(path, failed),
-            lane=f"{FILES_LANE} {path}",  # a disk that hangs holds up no other choice
-        )
+        self.choice.choose(path)
 
     def set_answering(self, is_answering: bool) -> None:
         """Tell whether an answer is running; a waiting load begins when it ends."""
@@ -156,6 +143,7 @@ class ModelDesk(QObject):
             case Calibrated():
                 self._room.calibrate(event.calibration)
                 self._show_tuning()
+                self.calibrated.emit()
             case MemoryReport():
                 self._room.take(event, is_loading=self._loading is not None)
                 self._show_memory()
@@ -181,7 +169,12 @@ class ModelDesk(QObject):
     # The user's wishes
 
     def _connect(self) -> None:
-        window = self._window
+        window, choice = self._window, self.choice
+        choice.probed.connect(self._on_probed)
+        choice.read.connect(self._on_read)
+        choice.unusable.connect(self._on_unusable)
+        choice.none.connect(self._offer_starter)
+        choice.failed.connect(self._on_error)
         window.model_chosen.connect(self.choose)
         window.starter_requested.connect(self.download.start)
         window.download_cancelled.connect(self.download.stop)
@@ -206,33 +199,22 @@ class ModelDesk(QObject):
             spec, wish, draft = self._refused
             self._window.clear_notice()
             self._load(spec, replace(wish, anyway=True), draft)
+        elif key == load_notices.LOAD_USUAL:
+            self._preferences.forget_choices(self.choice.path)
+            self.choose(self.choice.path)
 
     def _on_downloaded(self, path: str) -> None:
         """The starter is here; it loads unless the user has chosen something else meanwhile."""
         if not (self._loaded or self._loading or self._resting):
-            self._read(path)
+            self.choice.choose(path)
 
     # Loading
 
-    def _on_probed(self, hardware: Hardware) -> None:
-        self._room.probed = hardware
-        self._window.set_machine(readouts.machine_view(hardware))
+    def _on_probed(self) -> None:
+        assert self._room.probed is not None
+        self._window.set_machine(readouts.machine_view(self._room.probed))
         self.refresh()
         self.probed.emit()
-        early, self._early = self._early, None
-        if early is not None:
-            self._on_read(*early)
-
-    def _on_unprobed(self, failed: Failed) -> None:
-        """What the machine has stays unknown; models are loaded all the same."""
-        self._on_error(failed)
-        self._on_probed(Hardware("", physical_cores(), None, None))
-
-    def _on_startup_model(self, path: Path | None) -> None:
-        if path is not None:
-            self._read(str(path))
-        else:
-            self._offer_starter()
 
     def _offer_starter(self) -> None:
         """With nothing loaded and nothing coming, show the welcome with the starter."""
@@ -241,23 +223,14 @@ class ModelDesk(QObject):
             self.download.offer()
         self.refresh()
 
-    def _on_read(self, path: str, found: Headers) -> None:
-        if path != self._chosen:
-            return
-        if self._room.hardware is None:  # what is measured of a model is kept for a machine by its name
-            self._early = (path, found)
-            return
-        spec = replace(found.spec, name=self.name_of(path) or found.spec.name)
-        wish = self._preferences.wish_for(spec.path)
-        draft, no_draft = found.draft, found.no_draft
-        self._load(spec, replace(wish, draft=draft.path if draft else ""), draft)
-        if no_draft:  # gone or damaged since it was chosen; the model alone is of use too
-            self._window.show_notice(NoticeView("warning", "No draft model is used.", no_draft))
+    def _on_read(self, choice: Choice) -> None:
+        self._load(choice.spec, choice.wish, choice.draft)
+        if choice.no_draft:  # gone or damaged since it was chosen; the model alone is of use too
+            self._window.show_notice(NoticeView("warning", tr("No draft model is used."), choice.no_draft))
 
-    def _on_spec_error(self, path: str, failed: Failed) -> None:
-        if path == self._chosen:
-            self._window.show_notice(load_notices.unusable(path, failed))
-            self._offer_starter()
+    def _on_unusable(self, path: str, failed: Failed) -> None:
+        self._window.show_notice(load_notices.unusable(path, failed))
+        self._offer_starter()
 
     def _load(
         self, spec: ModelSpec, wish: LoadSpec, draft: ModelSpec | None = None, is_from_dock: bool = False
@@ -268,7 +241,8 @@ class ModelDesk(QObject):
         try:
             made = plan(spec, hardware, wish, self._room.held_bytes, draft)
         except WishError as error:
-            self._window.show_notice(NoticeView("warning", error.message, error.hint))
+            has_choices = not is_from_dock and self._preferences.has_choices(spec.path)
+            self._window.show_notice(load_notices.unwished(error, has_choices))
             self._offer_starter()
             return
         level = self._preferences.value.guard
@@ -276,7 +250,8 @@ class ModelDesk(QObject):
         self._applied = made if is_from_dock and not is_refused else self._applied
         if is_refused:
             self._refused = (spec, wish, draft)
-            self._window.show_notice(load_notices.refused(made, level))
+            has_choices = not is_from_dock and self._preferences.has_choices(spec.path)
+            self._window.show_notice(load_notices.refused(made, level, has_choices))
             self._offer_starter()
         elif self.is_answering:
             self._waiting = made
@@ -322,7 +297,8 @@ class ModelDesk(QObject):
         wanted, previous = self._loading, self._previous
         self._loading = self._loaded = self._previous = None
         assert wanted is not None
-        self._window.show_notice(load_notices.failed_load(failed, wanted, previous))
+        has_choices = self._preferences.has_choices(wanted.model.path)
+        self._window.show_notice(load_notices.failed_load(failed, wanted, previous, has_choices))
         if previous is not None:
             self._begin(previous)
         else:
@@ -363,10 +339,6 @@ class ModelDesk(QObject):
         """Load the model anew, with the settings as they are now."""
         if (made := self._loaded or self._resting) is not None:
             self.choose(made.model.path)
-
-    def _files(self, function: Callable[..., T], *args: object, **callbacks: Any) -> None:
-        """Reading headers may take long on a slow disk: it has a lane of its own, apart from the chats."""
-        self._io.submit(function, *args, lane=FILES_LANE, **callbacks)
 
     def _on_download_changed(self) -> None:
         """A download begins, moves or ends."""

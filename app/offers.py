@@ -12,15 +12,25 @@ from importlib.resources import files
 
 from engine.fit.plan import plan
 from engine.fit.speed import predict
+from engine.machine import Hardware
 from engine.models import families
 from engine.quant import formats
-from engine.types import DecoderOptions, Hardware, LoadSpec, ModelSpec, RopeSpec, TensorInfo
+from engine.types import DecoderOptions, LoadSpec, ModelSpec, RopeSpec, TensorInfo
+from engine.words import mark
 
 SHOWN = 3
 SLOWEST_TPS = 4.0  # below it people read faster than the model writes
 _MORE_BITS = ("v", "down")  # of Q4_K_M: in some layers at 6 bits
 _BLOCK = 256
 _TEXTS = ("name", "repo", "file", "praise", "licence")
+PRAISES = (
+    mark("small and quick"),
+    mark("good answers"),
+    mark("better answers"),
+    mark("best answers"),
+    mark("best balance"),
+)
+"""Those of the list, which is no place that texts are collected from."""
 
 
 @dataclass(frozen=True, slots=True)

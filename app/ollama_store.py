@@ -6,10 +6,12 @@ https://github.com/ollama/ollama/blob/main/docs/faq.mdx (where models are stored
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from app.atomic_file import read_object
+from engine.words import tr
 
 _MOST_BYTES = 1_000_000
 _DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
@@ -41,23 +43,24 @@ def read_manifest(path: Path, store: Path) -> OllamaModel | None:
     if not models and _TENSOR not in kinds:
         return None
     if len(models) != 1:
-        return OllamaModel(name, "", reason="Its weights lie in several blobs; Decodeck reads one GGUF file.")
+        return OllamaModel(
+            name, "", reason=tr("Its weights lie in several blobs; Decodeck reads one GGUF file.")
+        )
     found = _DIGEST.fullmatch(models[0])
     blob = store / "blobs" / f"sha256-{found[1]}" if found else None
     if blob is None or not blob.is_file():
-        return OllamaModel(name, "", reason=f"Its weights are not in the store. Run: ollama pull {name}")
+        return OllamaModel(
+            name, "", reason=tr("Its weights are not in the store. Run: ollama pull {name}").format(name=name)
+        )
     return OllamaModel(name, str(blob), _PROJECTOR in kinds)
 
 
 def _layers(path: Path) -> list[tuple[str, str]]:
     """(kind, digest) of every layer; nothing for what is no manifest."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(_MOST_BYTES + 1)
-        parsed = json.loads(raw.decode("utf-8")) if len(raw) <= _MOST_BYTES else {}
-    except (OSError, ValueError, RecursionError):
+        layers = read_object(path, _MOST_BYTES).get("layers")
+    except (OSError, ValueError):
         return []
-    layers = parsed.get("layers") if isinstance(parsed, dict) else None
     pairs = [
         (layer.get("mediaType"), layer.get("digest"))
         for layer in (layers if isinstance(layers, list) else [])

@@ -6,12 +6,15 @@ The settings have a fixed place, and may name other ones for the chats and the m
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+from functools import lru_cache
 from pathlib import Path
 
 from platformdirs import PlatformDirs
 
+from app.atomic_file import read_object
+
+MOST_SETTINGS_BYTES = 1_000_000
 _DIRS = PlatformDirs("decodeck", appauthor=False)
 
 
@@ -39,10 +42,17 @@ def _chosen(name: str) -> Path | None:
     """
     named: object = os.environ.get(VARIABLES[name])
     if not named:
-        with contextlib.suppress(OSError, ValueError, RecursionError):
-            kept = json.loads(settings_file().read_bytes())
-            named = kept.get(name) if isinstance(kept, dict) else None
+        with contextlib.suppress(OSError, ValueError):
+            place = settings_file()
+            status = place.stat()
+            named = _kept(place, status.st_ino, status.st_size, status.st_mtime_ns).get(name)
     return Path(named) if isinstance(named, str) and Path(named).is_absolute() else None
+
+
+@lru_cache(maxsize=1)
+def _kept(place: Path, *_: int) -> dict[str, object]:
+    """The settings in a file, read once for each of its states. Raises what ``read_object`` does."""
+    return read_object(place, MOST_SETTINGS_BYTES)
 
 
 def base_dir() -> Path:

@@ -14,10 +14,11 @@ import sys
 from pathlib import Path
 
 from engine.errors import EngineError
+from engine.words import tr
 
 DEBIAN_PACKAGES = (
-    "python3-venv libegl1 libgl1 libxkbcommon-x11-0 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 "
-    "libxcb-shape0 libxcb-image0 libxcb-render-util0 libdbus-1-3 libfontconfig1 "
+    "python3-venv libglib2.0-0 libegl1 libgl1 libxkbcommon-x11-0 libxcb-cursor0 libxcb-icccm4 "
+    "libxcb-keysyms1 libxcb-shape0 libxcb-image0 libxcb-render-util0 libdbus-1-3 libfontconfig1 "
     "libwayland-cursor0 libwayland-egl1"
 )
 
@@ -59,10 +60,10 @@ def plugin_folder() -> Path:
 
 def missing_library(message: str) -> PlatformError:
     """The error for what the dynamic loader said."""
-    library = message.partition(":")[0].strip() or "a system library"
+    library = message.partition(":")[0].strip() or tr("a system library")
     return PlatformError(
-        f"The window cannot open: {library} is missing.",
-        f"On Debian or Ubuntu: sudo apt install {DEBIAN_PACKAGES}",
+        tr("The window cannot open: {library} is missing.").format(library=library),
+        tr("On Debian or Ubuntu: {command}").format(command=f"sudo apt install {DEBIAN_PACKAGES}"),
     )
 
 
@@ -88,13 +89,17 @@ def _check_wayland() -> None:
         try:
             compositor.connect(str(path))
         except OSError:
-            raise _no_display(f"the display {name} does not answer") from None
+            raise _no_answer(name) from None
 
 
-def _no_display(what: str) -> PlatformError:
+def _no_answer(name: str) -> PlatformError:
+    return _no_display(tr("The window cannot open: the display {name} does not answer.").format(name=name))
+
+
+def _no_display(sentence: str) -> PlatformError:
     return PlatformError(
-        f"The window cannot open: {what}.",
-        "Start decodeck in a graphical session, or use decodeck chat in this terminal.",
+        sentence,
+        tr("Start decodeck in a graphical session, or use decodeck chat in this terminal."),
     )
 
 
@@ -109,5 +114,6 @@ def _check_display() -> None:
     xcb.xcb_disconnect(connection)
     if has_error:
         display = os.environ.get("DISPLAY")
-        what = f"the display {display} does not answer" if display else "there is no display"
-        raise _no_display(what)
+        if not display:
+            raise _no_display(tr("The window cannot open: there is no display."))
+        raise _no_answer(display)

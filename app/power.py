@@ -19,7 +19,7 @@ from app.io_thread import IoThread
 from engine.events import Failed
 from engine.hardware.rapl import RaplCounter
 from engine.hardware.sensors import GpuSensors
-from engine.types import Gpu, GpuReading
+from engine.machine import Gpu, GpuReading
 
 LANE = "power"
 EVERY_MS = 1_000

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from statistics import median
 
@@ -21,35 +20,50 @@ from app.model_desk import ModelDesk
 from app.prediction_record import Judged
 from engine.events import Calibrated, CalibrationEnded, Failed
 from engine.fit.speed import predict
-from engine.types import Calibration, GpuReading, LoadPlan
+from engine.machine import GpuReading
+from engine.types import LoadPlan
+from engine.words import mark, tr
 from ui import numbers
+from ui.gauge_values import ExplainView, JudgedRow, WhyView
 from ui.main_window import MainWindow
-from ui.numbers import NBSP
-from ui.values import ExplainView, JudgedRow, NoticeAction, NoticeView, WhyView
+from ui.values import NoticeAction, NoticeView
 
 LANE = "predictions"
 MEASURE_AGAIN = "measure-again"  # the action of a notice
-MEASURING = NoticeView(
-    "info",
-    "This computer is being measured.",
-    "It takes about 5 seconds, after the answers that are being written.",
-    key=MEASURE_AGAIN,
-)
 REFRESH_MS = 1_000
 SHOWN_ROWS = 12
 _OFFER_AGAIN = 5  # answers after an offer that was not taken
 _BASES = {
-    "measured": "what was measured of this computer",
-    "corrected": "what was measured of this computer, corrected by real answers",
-    "default": "rough figures for a computer of this kind: nothing was measured here yet",
+    "measured": mark("Predictions rest on what was measured of this computer, ±{share}."),
+    "corrected": mark(
+        "Predictions rest on what was measured of this computer, corrected by real answers, ±{share}."
+    ),
+    "default": mark(
+        "Predictions rest on rough figures for a computer of this kind:"
+        " nothing was measured here yet, ±{share}."
+    ),
 }
+_MONTHS = (
+    mark("Jan"),
+    mark("Feb"),
+    mark("Mar"),
+    mark("Apr"),
+    mark("May"),
+    mark("Jun"),
+    mark("Jul"),
+    mark("Aug"),
+    mark("Sep"),
+    mark("Oct"),
+    mark("Nov"),
+    mark("Dec"),
+)
 _CAUSES = {
-    "pages": "Memory was short.",
-    "cores": "Another program used the cores.",
-    "bus": "Another program used the memory bus.",
-    "stolen": "Other machines of the host took processor time.",
-    "reading": "Another chat's message was read meanwhile.",
-    "throttled": "The processor slowed itself down.",
+    "pages": mark("Memory was short."),
+    "cores": mark("Another program used the cores."),
+    "bus": mark("Another program used the memory bus."),
+    "stolen": mark("Other machines of the host took processor time."),
+    "reading": mark("Another chat's message was read meanwhile."),
+    "throttled": mark("The processor slowed itself down."),
 }
 
 
@@ -73,7 +87,6 @@ class PredictionDesk(QObject):
         self._measure = measure
         self._clock = clock
         self._rows: tuple[Judged, ...] = ()
-        self._calibration: Calibration | None = None  # newer than that of the loaded plan
         self._is_asked = False  # to measure, by the user
         self._until_offer = 0
         self._watch = MachineWatch(io)
@@ -83,6 +96,7 @@ class PredictionDesk(QObject):
         answers.ended.connect(self._on_answers_changed)
         models.ready.connect(self._on_model_changed)
         models.loading.connect(self._on_model_changed)
+        models.calibrated.connect(self._on_model_changed)
         window.explaining.requested.connect(self._explain)
         window.notice_action.connect(self._on_notice_action)
         self._refresh = QTimer(self, interval=REFRESH_MS)
@@ -112,30 +126,20 @@ class PredictionDesk(QObject):
         self._watch.watch(self._answers.count > 0)
 
     def _on_model_changed(self) -> None:
-        self._answers.gauge.use(self._plan)
-
-    @property
-    def _plan(self) -> LoadPlan | None:
-        """The loaded plan with what is known of this machine's speed by now."""
-        plan = self._models.plan
-        if plan is None or self._calibration is None:
-            return plan
-        return replace(plan, hardware=replace(plan.hardware, calibration=self._calibration))
+        self._answers.gauge.use(self._models.known_plan)
 
     @property
     def _measured_s(self) -> float:
         """When the machine was measured: answers from before do not count for a drift."""
-        plan = self._plan
-        known = plan.hardware.calibration if plan else None
+        known = self._models.room.calibration
         return known.when if known else 0.0
 
     def handle(self, event: object) -> None:
         """Take what was measured of this machine; other events are none of its business."""
         match event:
             case Calibrated():
-                self._calibration = event.calibration
-                self._on_model_changed()
-                self._tell(f"{numbers.gbps(event.calibration.read_gbps)}{NBSP}GB/s are read from memory.")
+                words = tr("{rate}\u00a0GB/s are read from memory.")
+                self._tell(words.format(rate=numbers.gbps(event.calibration.read_gbps)))
             case CalibrationEnded() if event.message:
                 self._tell(f"{event.message} {event.hint}".strip())
 
@@ -149,7 +153,7 @@ class PredictionDesk(QObject):
         if self._is_asked:
             self._is_asked = False
             self._window.show_notice(
-                NoticeView("info", "This computer was measured.", result, key=MEASURE_AGAIN)
+                NoticeView("info", tr("This computer was measured."), result, key=MEASURE_AGAIN)
             )
 
     # Predicted and measured
@@ -169,13 +173,16 @@ class PredictionDesk(QObject):
             self._offer(error)
 
     def _on_unwritten(self, failed: Failed) -> None:
-        self._window.show_notice(NoticeView("warning", "Past predictions could not be kept.", failed.message))
+        self._window.show_notice(
+            NoticeView("warning", tr("Past predictions could not be kept."), failed.message)
+        )
 
     def _offer(self, error: float) -> None:
-        share, side = numbers.percent(abs(error)), "slower" if error < 0 else "faster"
-        title = f"Answers are {share} {side} than predicted."
-        text = "This computer may have changed. Measuring it again takes about 5 seconds."
-        action = NoticeAction(MEASURE_AGAIN, "Measure again")
+        slower = tr("Answers are {share} slower than predicted.")
+        title = slower if error < 0 else tr("Answers are {share} faster than predicted.")
+        title = title.format(share=numbers.percent(abs(error)))
+        text = tr("This computer may have changed. Measuring it again takes about 5 seconds.")
+        action = NoticeAction(MEASURE_AGAIN, tr("Measure again"))
         self._window.show_notice(NoticeView("info", title, text, (action,), key=MEASURE_AGAIN))
 
     def _on_notice_action(self, key: str) -> None:
@@ -190,7 +197,7 @@ class PredictionDesk(QObject):
     def measure_again(self) -> None:
         """Measure this computer as soon as nothing else is to be done, and say what came of it."""
         self._is_asked = True
-        self._window.show_notice(MEASURING)
+        self._window.show_notice(_measuring())
         self._measure()
 
     # The page
@@ -214,9 +221,13 @@ class PredictionDesk(QObject):
         gauge = self._answers.gauge
         moment, verdict, drafting = gauge.moment, gauge.verdict, gauge.drafting
         tokens = moment.mean_tokens
-        held = f"{numbers.count(tokens)} of {numbers.count(plan.context)} tokens in the chat"
+        held = tr("{tokens} of {context} tokens in the chat").format(
+            tokens=numbers.count(tokens), context=numbers.count(plan.context)
+        )
         rows = explain.drafts(plan, tokens, *drafting) if drafting else ()
-        words = "No drafts were checked in this answer, so nothing is known of how often they are right here."
+        words = tr(
+            "No drafts were checked in this answer, so nothing is known of how often they are right here."
+        )
         if drafting:
             words = _drafts_words(*drafting, explain.best(rows).drafted)
         return ExplainView(
@@ -235,10 +246,20 @@ class PredictionDesk(QObject):
         )
 
 
+def _measuring() -> NoticeView:
+    return NoticeView(
+        "info",
+        tr("This computer is being measured."),
+        tr("It takes about 5 seconds, after the answers that are being written."),
+        key=MEASURE_AGAIN,
+    )
+
+
 def judged_row(row: Judged, now_s: float) -> JudgedRow:
     """An answer as the page lists it."""
     when, today = datetime.fromtimestamp(row.when_s), datetime.fromtimestamp(now_s).date()
-    shown = f"today {when:%H:%M}" if when.date() == today else f"{when.day} {when:%b %H:%M}"
+    shown = f"{when:%H:%M}"
+    shown = tr("today {time}").format(time=shown) if when.date() == today else _day_words(when, shown)
     return JudgedRow(
         shown,
         f"{row.format} · {row.model}",
@@ -247,24 +268,34 @@ def judged_row(row: Judged, now_s: float) -> JudgedRow:
         row.predicted_tps,
         row.measured_tps,
         row.error,
-        _CAUSES.get(row.cause, ""),
+        tr(_CAUSES.get(row.cause, "")),
     )
+
+
+def _day_words(when: datetime, time_words: str) -> str:
+    """ "3 Nov 14:32"; the months by their short names in the window's language."""
+    month = tr(_MONTHS[when.month - 1])
+    return tr("{day} {month} {time}", "a date").format(day=when.day, month=month, time=time_words)
 
 
 def _basis_words(plan: LoadPlan) -> str:
     found = predict(plan)
-    return f"Predictions rest on {_BASES[found.basis]}, ±{numbers.percent(found.band)}."
+    return tr(_BASES[found.basis]).format(share=numbers.percent(found.band))
 
 
 def _drafts_words(accepted: float, drafted: float, best: int) -> str:
-    right = f"{numbers.percent(accepted)} of {numbers.decimal(drafted, 1)} guesses a step were right here."
-    quickest = f"Quickest: {best} guesses a step." if best else "No guesses at all would be quickest."
+    right = tr("{share} of {count} guesses a step were right here.").format(
+        share=numbers.percent(accepted), count=numbers.decimal(drafted, 1)
+    )
+    quickest = tr("Quickest: {count} guesses a step.").format(count=best)
+    quickest = quickest if best else tr("No guesses at all would be quickest.")
     return f"{right} {quickest}"
 
 
 def _error_words(rows: Sequence[Judged]) -> str:
     if not rows:
-        return "No answer was long enough yet. One of 16 tokens sets predicted beside measured."
+        return tr("No answer was long enough yet. One of 16 tokens sets predicted beside measured.")
     same = [row.error for row in rows if row.place == rows[-1].place][-prediction_record.MOST_ROWS :]
     found = numbers.decimal(100 * median(abs(error) for error in same), 1)
-    return f"Median error of the {numbers.count(len(same))} answers like the last one: {found}%."
+    words = tr("Median error of the %n answer(s) like the last one: {error}%.", "", len(same))
+    return words.format(error=found)

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from app.atomic_file import set_aside, write_atomic
+from app.atomic_file import read_object, set_aside, write_atomic
 
 VERSION = 1
 MOST_ROWS = 400  # the newest; about 100 kB
@@ -78,21 +78,19 @@ def read(path: Path) -> tuple[Judged, ...]:
     damaged is set aside, and the log says so. Waits for the disk.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+        held = read_object(path, _MOST_BYTES)
+        listed = held.get("rows")
+        if held.get("version") != VERSION or not isinstance(listed, list):
+            raise ValueError
     except FileNotFoundError:
         return ()
     except OSError as error:
         _log.warning("past predictions cannot be read: %s", error)
         return ()
-    try:
-        held = json.loads(data)
-        if len(data) > _MOST_BYTES or held["version"] != VERSION:
-            raise ValueError
-        rows = [_row(entry) for entry in held["rows"] if isinstance(entry, dict)]
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except ValueError:
         _put_aside(path)
         return ()
+    rows = [_row(entry) for entry in listed if isinstance(entry, dict)]
     return tuple(row for row in rows if row is not None)[-MOST_ROWS:]
 
 

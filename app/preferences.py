@@ -70,6 +70,17 @@ class Preferences:
         elif saved.last_model != path:
             self.change(last_model=path, format="auto", context=None)
 
+    def has_choices(self, path: str) -> bool:
+        """Whether settings are kept for the model at ``path``."""
+        saved = self._saved
+        is_last = saved.last_model == path and (saved.format != "auto" or saved.context is not None)
+        return path in saved.models or is_last
+
+    def forget_choices(self, path: str) -> None:
+        """Load the model at ``path`` as one that was never loaded before."""
+        others = {each: kept for each, kept in self._saved.models.items() if each != path}
+        self.change(models=others, format="auto", context=None)
+
     def draft_for(self, path: str) -> str:
         """The path of the draft model that ``path`` is to be loaded with; empty: none."""
         if self._wish is not None and self._wish.draft:

@@ -12,10 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from app.atomic_file import write_atomic
+from app.atomic_file import read_object, write_atomic
 from app.settings import CARDS, Settings
 from engine.errors import EngineError
 from engine.foreign import one_line
+from engine.words import mark, tr
 
 FORMAT, VERSION = "decodeck-preset", 1
 MOST_BYTES = 200_000  # of a shared file
@@ -26,7 +27,7 @@ MOST_NAME = 60  # characters
 OF_A_CHAT: tuple[str, ...] = ("system_prompt", "temperature", "top_k", "top_p", "min_p", "repeat_penalty")
 OF_A_CHAT += ("presence_penalty", "frequency_penalty", "seed", "max_tokens")
 """What a chat can have of its own, by the names of settings."""
-_HINT = "A preset is a small JSON file that this program has written."
+_HINT = mark("A preset is a small JSON file that this program has written.")
 
 
 class PresetError(EngineError):
@@ -54,6 +55,11 @@ def applied(saved: Settings, values: Mapping[str, object]) -> Settings:
     return replace(saved, **known)
 
 
+def of(settings: Settings) -> dict[str, object]:
+    """What the settings say of how a chat is answered."""
+    return {name: getattr(settings, name) for name in OF_A_CHAT}
+
+
 def differing(saved: Settings, values: Mapping[str, object]) -> dict[str, object]:
     """What of ``values`` is not what the settings have anyway."""
     return {name: value for name, value in values.items() if value != getattr(saved, name)}
@@ -74,46 +80,50 @@ def read_shared(path: Path) -> bytes:
     """The bytes of a shared file, and no more than are looked at. Raises PresetError."""
     try:
         if not path.is_file():  # a pipe may never end
-            raise PresetError(f"{path.name} is not a file.", _HINT)
+            raise PresetError(tr("{file} is not a file.").format(file=path.name), tr(_HINT))
         with path.open("rb") as file:
             return file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise PresetError(f"{path.name} could not be read: {error.strerror or error}.") from error
+        raise PresetError(
+            tr("{file} could not be read: {reason}.").format(file=path.name, reason=error.strerror or error)
+        ) from error
 
 
 def from_file(data: bytes, file_name: str) -> tuple[str, dict[str, object]]:
     """The name and the values in a file. Raises PresetError where it holds none."""
     if len(data) > MOST_BYTES:
-        raise PresetError(f"{file_name} is too large for a preset.", _HINT)
+        raise PresetError(tr("{file} is too large for a preset.").format(file=file_name), tr(_HINT))
     try:
         held = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise PresetError(f"{file_name} is not a preset.", _HINT) from error
+        raise PresetError(tr("{file} is not a preset.").format(file=file_name), tr(_HINT)) from error
     if not isinstance(held, dict) or held.get("format") != FORMAT:
-        raise PresetError(f"{file_name} is not a preset.", _HINT)
+        raise PresetError(tr("{file} is not a preset.").format(file=file_name), tr(_HINT))
     version = held.get("version")
     if isinstance(version, int) and version > VERSION:
-        raise PresetError(f"{file_name} comes from a newer version.", "Update this program to read it.")
+        raise PresetError(
+            tr("{file} comes from a newer version.").format(file=file_name),
+            tr("Update this program to read it."),
+        )
     given = held.get("values")
     prompt = given.get("system_prompt") if isinstance(given, dict) else None
     if isinstance(prompt, str) and len(prompt) > MOST_PROMPT_CHARS:
-        most = f"At most {MOST_PROMPT_CHARS:,} characters of instructions can be kept."
-        raise PresetError(f"The instructions in {file_name} are too long.", most)
+        raise PresetError(
+            tr("The instructions in {file} are too long.").format(file=file_name),
+            tr("At most %n character(s) of instructions can be kept.", "", MOST_PROMPT_CHARS),
+        )
     values = checked(given)
     if not values:
-        raise PresetError(f"{file_name} sets nothing.", _HINT)
+        raise PresetError(tr("{file} sets nothing.").format(file=file_name), tr(_HINT))
     name = held.get("name")
-    return clean_name(name if isinstance(name, str) else "") or "Preset", values
+    return clean_name(name if isinstance(name, str) else "") or tr("Preset"), values
 
 
 def read(path: Path) -> dict[str, dict[str, object]]:
     """The presets that are kept, by name; what cannot be read is none. Waits for the disk."""
     try:
-        with path.open("rb") as file:
-            held = json.loads(file.read(MOST_FILE_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    if not isinstance(held, dict):
+        held = read_object(path, MOST_FILE_BYTES)
+    except (OSError, ValueError):
         return {}
     found = {clean_name(name): checked(values) for name, values in held.items()}
     return dict(

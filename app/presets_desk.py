@@ -22,13 +22,14 @@ from app.store_lane import StoreLane
 from engine.events import Failed
 from engine.fit.speed import step_s
 from engine.types import LoadPlan
+from engine.words import tr
+from ui.chat_values import LengthView, PresetsView
 from ui.main_window import MainWindow
-from ui.values import LengthView, NoticeView, PresetsView
+from ui.values import NoticeView
 
 LANE = "presets"
 T = TypeVar("T")
 LENGTHS: tuple[int | None, ...] = (128, 256, 512, 1024, 2048, 4096, None)
-TOO_MANY = NoticeView("info", f"{presets.MOST_PRESETS} presets are kept at most.", "Delete one first.")
 
 
 def answer_s(made: LoadPlan | None, tokens: int | None, begins_at: int) -> float | None:
@@ -37,6 +38,11 @@ def answer_s(made: LoadPlan | None, tokens: int | None, begins_at: int) -> float
         return None
     middle = min(made.context, begins_at + tokens // 2)
     return tokens * step_s(made, max(1, middle))
+
+
+def _too_many() -> NoticeView:
+    title = tr("{count} presets are kept at most.").format(count=presets.MOST_PRESETS)
+    return NoticeView("info", title, tr("Delete one first."))
 
 
 class PresetsDesk(QObject):
@@ -137,8 +143,7 @@ class PresetsDesk(QObject):
     def show(self) -> None:
         """Show what counts in the chat."""
         self._show_length()
-        now, options = self.settings, self.options_of(self._chats.current_id)
-        values = {name: getattr(now, name) for name in presets.OF_A_CHAT}
+        values, options = presets.of(self.settings), self.options_of(self._chats.current_id)
         chosen = next((name for name, held in self._presets.items() if self._is_chosen(held, options)), "")
         self._window.composing.set_presets(
             PresetsView(values, frozenset(options), tuple(sorted(self._presets, key=str.casefold)), chosen)
@@ -172,13 +177,12 @@ class PresetsDesk(QObject):
         name = presets.clean_name(name)
         if not name:
             return
-        now = self.settings
-        self._put(name, {each: getattr(now, each) for each in presets.OF_A_CHAT})
+        self._put(name, presets.of(self.settings))
         self._write()
 
     def _put(self, name: str, values: dict[str, object]) -> None:
         if name not in self._presets and len(self._presets) >= presets.MOST_PRESETS:
-            self._window.show_notice(TOO_MANY)
+            self._window.show_notice(_too_many())
             return
         self._presets[name] = presets.checked(values)
 
@@ -193,8 +197,7 @@ class PresetsDesk(QObject):
 
     def _on_exported(self, path: str) -> None:
         """Write how the shown chat is answered as a file."""
-        now = self.settings
-        data = presets.to_file(Path(path).stem, {name: getattr(now, name) for name in presets.OF_A_CHAT})
+        data = presets.to_file(Path(path).stem, presets.of(self.settings))
         self._submit(lambda: write_atomic(Path(path), data))
 
     def _on_imported(self, path: str) -> None:

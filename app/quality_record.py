@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from app.atomic_file import StorageError, disk_sentence, set_aside, write_atomic
+from app.atomic_file import StorageError, disk_sentence, read_object, set_aside, write_atomic
 from app.fingerprint import fingerprint
 from engine.errors import EngineError
 from engine.types import LoadPlan, ModelSpec
@@ -148,19 +148,14 @@ def _read_shipped() -> tuple[MeasuredModel, ...]:
 def _load(path: Path) -> tuple[MeasuredModel, ...]:
     """Raises QualityRecordError for everything that is there and is no record of this version."""
     try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+        held = read_object(path, _MOST_BYTES)
     except FileNotFoundError:
         return ()
     except OSError as error:
         raise QualityRecordError(f"{path} cannot be read: {error.strerror or error}.") from error
-    if len(data) > _MOST_BYTES:
-        raise QualityRecordError(f"{path} is far larger than a record of quality.")
-    try:
-        held = json.loads(data)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise QualityRecordError(f"{path} is damaged.") from None
-    if not isinstance(held, dict) or held.get("version") != VERSION:
+    if held.get("version") != VERSION:
         raise QualityRecordError(f"{path} is no record of quality that this version knows.")
     return _models(held)
 

@@ -7,18 +7,26 @@ from __future__ import annotations
 
 from app.quality_record import QualityFigure, kind_of
 from engine.types import LoadPlan
+from engine.words import mark, tr
 from ui import numbers
 
-NOT_MEASURED = "not measured"
+NOT_MEASURED = mark("not measured")
 _BOOK = "Alice's Adventures in Wonderland"
-_MEANING = (
+_MEANING = mark(
     "Perplexity: between about how many next words the model wavers; lower is better. "
     "KL: how far its guesses stray from those of 32-bit; 0 is not at all."
 )
-_LOSSES = ((0.01, "Hardly a difference to 32-bit"), (0.03, "A small loss"), (0.1, "A clear loss"))
-_KERNELS = {"native": "native kernels", "torch": "torch's kernels"}
+_LOSSES = (
+    (0.01, mark("Hardly a difference to 32-bit")),
+    (0.03, mark("A small loss")),
+    (0.1, mark("A clear loss")),
+)
+_MEASURED_WITH = {
+    "native": mark("Measured on {tokens} tokens of {book} with native kernels; those here differ a little."),
+    "torch": mark("Measured on {tokens} tokens of {book} with torch's kernels; those here differ a little."),
+}
 _LEAST_CHANGE = 0.0005  # less is 0.0 %
-_HEAVY = "A heavy loss"
+_HEAVY = mark("A heavy loss")
 _MEASURED_UNASKED = ("f32", "file", "bf16", "int8", "int4")  # by `decodeck bench --quality` without --format
 
 
@@ -27,32 +35,34 @@ def quality_line(figure: QualityFigure, made: LoadPlan) -> str:
     where the plan has other kernels than were measured.
     """
     words = _perplexity(figure) if figure.is_reference else _percent(figure.change, is_signed=True)
-    return f"perplexity {'' if _is_exact(figure, made) else '≈'}{words}"
+    return tr("perplexity {figure}").format(figure=words if _is_exact(figure, made) else f"≈{words}")
 
 
 def quality_sentence(figure: QualityFigure, made: LoadPlan) -> str:
     """In full: the verdict, all figures, what they mean and what they were measured on."""
-    title = f"perplexity {_perplexity(figure)}"
+    perplexity = _perplexity(figure)
     if figure.is_reference:
-        found = f"Quality: {title}. The other formats are compared with this one."
+        found = tr("Quality: perplexity {figure}. The other formats are compared with this one.")
+        found = found.format(figure=perplexity)
     else:
         loss = max(figure.change, figure.kl)  # both in nats where they are small
         verdict = next((words for most, words in _LOSSES if loss < most), _HEAVY)
-        found = f"{verdict}: {title}, {_change(figure.change)} 32-bit; KL {_kl(figure.kl)}."
-    text = f"Measured on {numbers.count(figure.tokens)} tokens of {_BOOK}"
-    if not _is_exact(figure, made):
-        text += f" with {_KERNELS[figure.kernels]}; those here differ a little"
-    return f"{found} {_MEANING} {text}."
+        found = tr("{verdict}: perplexity {figure}, {change}; KL {kl}.").format(
+            verdict=tr(verdict), figure=perplexity, change=_change(figure.change), kl=_kl(figure.kl)
+        )
+    measured = tr("Measured on {tokens} tokens of {book}.")
+    measured = measured if _is_exact(figure, made) else tr(_MEASURED_WITH[figure.kernels])
+    return f"{found} {tr(_MEANING)} {measured.format(tokens=numbers.count(figure.tokens), book=_BOOK)}"
 
 
 def unmeasured_sentence(made: LoadPlan) -> str:
     """That there are no figures, and how to get them where that is possible."""
     if made.format == "llm-int8":  # the bench measures on the processor
-        return "Quality not measured."
+        return tr("Quality not measured.")
     options = "" if made.format in _MEASURED_UNASKED else f" --format {made.format}"
     options += "" if made.wish.kv == "auto" else f" --kv {made.kv_bits}"
-    path = made.model.path
-    return f'Quality not measured. To measure it: decodeck bench --quality{options} --model "{path}"'
+    command = f'decodeck bench --quality{options} --model "{made.model.path}"'
+    return tr("Quality not measured. To measure it: {command}").format(command=command)
 
 
 def _is_exact(figure: QualityFigure, made: LoadPlan) -> bool:
@@ -65,8 +75,9 @@ def _perplexity(figure: QualityFigure) -> str:
 
 def _change(fraction: float) -> str:
     if abs(fraction) < _LEAST_CHANGE:
-        return "as in"
-    return f"{_percent(abs(fraction))} {'below' if fraction < 0 else 'above'}"
+        return tr("as in 32-bit")
+    words = tr("{percent} below 32-bit") if fraction < 0 else tr("{percent} above 32-bit")
+    return words.format(percent=_percent(abs(fraction)))
 
 
 def _percent(fraction: float, *, is_signed: bool = False) -> str:

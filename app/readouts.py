@@ -7,33 +7,35 @@ from pathlib import Path
 from engine.errors import EngineError
 from engine.events import AnswerStats, LoadProgress, MemoryReport, StepStats
 from engine.fit.bytes import layer_bits
-from engine.types import Hardware, LoadPlan, ModelSpec
+from engine.machine import Hardware
+from engine.types import LoadPlan, ModelSpec
+from engine.words import mark, tr
 from ui import numbers
+from ui.gauge_values import MemoryView
 from ui.numbers import NBSP
-from ui.values import (
-    ChipView,
-    MachineView,
-    MemoryView,
-    ModelRow,
-    ModelState,
-    StatusView,
-)
+from ui.values import ChipView, MachineView, ModelRow, ModelState, StatusView
 
 FEWEST_PROMPT_TOKENS = 16
 FORMAT_LABELS = {
-    "f32": "32-bit",
-    "bf16": "16-bit",
+    "f32": mark("32-bit"),
+    "bf16": mark("16-bit"),
     "f16": "FP16",
-    "int8": "8-bit",
+    "int8": mark("8-bit"),
     "llm-int8": "LLM.int8",
-    "int4": "4-bit",
+    "int4": mark("4-bit"),
     "nf4": "NF4",
 }
 
 
 def bits_label(made: LoadPlan) -> str:
     """ "4-bit", "5-bit", ... "32-bit": what most of the layers are held in; NF4 and its like by name."""
-    return FORMAT_LABELS.get(made.format) or f"{layer_bits(made.model, made.format, made.is_native)}-bit"
+    label = FORMAT_LABELS.get(made.format)
+    return tr(label) if label else bits_words(layer_bits(made.model, made.format, made.is_native))
+
+
+def bits_words(bits: object) -> str:
+    """ "5-bit"."""
+    return tr("{bits}-bit").format(bits=bits)
 
 
 def chip_view(made: LoadPlan, state: ModelState, progress: LoadProgress | None = None) -> ChipView:
@@ -48,14 +50,15 @@ def chip_view(made: LoadPlan, state: ModelState, progress: LoadProgress | None =
 def stats_line(stats: AnswerStats | StepStats) -> str:
     """Measured figures of a finished answer; what was not measured is left out."""
     accepted = drafts_accepted(stats)
-    drafts = [] if accepted is None else [f"{numbers.percent(accepted)} of drafts accepted"]
+    words = tr("{share} of drafts accepted")
+    drafts = [] if accepted is None else [words.format(share=numbers.percent(accepted))]
     figures = _figures(_tokens(stats.generated_tokens), stats.decode_tps, stats.ttft_s)
     return " · ".join([figures, *drafts])
 
 
 def live_line(event: StepStats) -> str:
     """Figures of an answer that is being written."""
-    return _figures(f"{_tokens(event.generated_tokens)} so far", event.decode_tps, event.ttft_s)
+    return _figures(tr("%n token(s) so far", "", event.generated_tokens), event.decode_tps, event.ttft_s)
 
 
 def drafts_accepted(figures: AnswerStats | StepStats) -> float | None:
@@ -64,12 +67,13 @@ def drafts_accepted(figures: AnswerStats | StepStats) -> float | None:
 
 
 def _tokens(count: int) -> str:
-    return f"{numbers.count(count)} token{'s' * (count != 1)}"
+    return tr("%n token(s)", "", count)
 
 
 def _figures(tokens: str, decode_tps: float | None, ttft_s: float | None) -> str:
-    speed = [] if decode_tps is None else [f"{numbers.tps(decode_tps)}{NBSP}tok/s"]
-    first = [] if ttft_s is None else [f"first token {numbers.seconds(ttft_s)}{NBSP}s"]
+    speed = [] if decode_tps is None else [tr("{speed}\u00a0tok/s").format(speed=numbers.tps(decode_tps))]
+    words = tr("first token {seconds}\u00a0s")
+    first = [] if ttft_s is None else [words.format(seconds=numbers.seconds(ttft_s))]
     return " · ".join([tokens, *speed, *first])
 
 
@@ -79,20 +83,22 @@ def prompt_speed(stats: AnswerStats) -> float | None:
 
 
 def machine_view(hardware: Hardware) -> MachineView:
-    ram = f"{_gb(hardware.ram_total_bytes)} RAM, {_gb(hardware.ram_free_bytes)} free"
+    ram = tr("{total} RAM, {free} free").format(
+        total=_gb(hardware.ram_total_bytes), free=_gb(hardware.ram_free_bytes)
+    )
     return MachineView(hardware.cpu_name, f"{_cores(hardware)} · {ram}")
 
 
 def _cores(hardware: Hardware) -> str:
-    return f"{hardware.physical_cores} core{'s' * (hardware.physical_cores != 1)}"
+    return tr("%n core(s)", "", hardware.physical_cores)
 
 
 def status_view(hardware: Hardware | None, is_downloading: bool, kernels: str = "") -> StatusView:
     """Device facts, the loaded model's kernels, and a privacy line that is true at this moment."""
     privacy = (
-        "Only model files are downloaded; chats stay here"
+        tr("Only model files are downloaded; chats stay here")
         if is_downloading
-        else "Nothing leaves this computer"
+        else tr("Nothing leaves this computer")
     )
     if hardware is None:
         return StatusView("", (), privacy)
@@ -104,7 +110,7 @@ def status_view(hardware: Hardware | None, is_downloading: bool, kernels: str = 
 
 def kernels_sentence(hardware: Hardware, kernels: str) -> str:
     """What reads the weights, and what is lost where the program's own kernels are missing."""
-    named = f"Weights are read by {kernels}." if kernels else ""
+    named = tr("Weights are read by {kernels}.").format(kernels=kernels) if kernels else ""
     return f"{named} {hardware.native_missing}".strip()
 
 
@@ -157,8 +163,10 @@ def model_row(path: str, result: ModelSpec | EngineError, loaded: str) -> ModelR
     if isinstance(result, EngineError):
         return ModelRow(path, Path(path).name, reason=str(result))
     size = sum(tensor.nbytes for tensor in result.tensors)
-    detail = (
-        f"{result.num_params / 1e6:,.0f} M parameters · {result.weight_bits:.1f} bits · {size / 1e9:.2f} GB"
+    detail = tr("{millions} M parameters · {bits} bits · {size} GB").format(
+        millions=numbers.decimal(result.num_params / 1e6, 0),
+        bits=numbers.decimal(result.weight_bits, 1),
+        size=numbers.decimal(size / 1e9, 2),
     )
     return ModelRow(path, result.name, detail, is_loaded=path == loaded)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from engine.calibration import Calibration
 from engine.events import MemoryReport
-from engine.types import Hardware
+from engine.machine import Hardware
 
 
 class Room:
@@ -38,6 +38,11 @@ class Room:
         """Take what is known of the machine's speed by now."""
         if self.probed is not None:
             self.probed = replace(self.probed, calibration=calibration)
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What is known of the machine's speed: the only place that has the newest."""
+        return self.probed.calibration if self.probed is not None else None
 
     @property
     def hardware(self) -> Hardware | None:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from app.answer_figures import details, joined, kept
+from app.answer_figures import details, joined, kept, line
 from app.conversation import ELSEWHERE, Conversation, Turn
 from app.left_out import LEFT_OUT, LeftOut
 from app.readouts import live_line
 from engine.events import ContextShifted, Failed, Finished, StepStats
-from ui.values import MessageView
+from engine.words import mark, tr
+from ui.chat_values import MessageView
 
 # How an answer ended, in the words of the engine and of the transcript.
 STATUS = {"stop": "done", "length": "length", "context": "context", "cancelled": "stopped", "error": "failed"}
 
 
-WAITING = "Waiting for room: another chat is being answered"
-IN_ANOTHER_WINDOW = "Being written in another window"
+WAITING = mark("Waiting for room: another chat is being answered")
+IN_ANOTHER_WINDOW = mark("Being written in another window")
 
 
 @dataclass(slots=True)
@@ -104,7 +105,7 @@ class RunningAnswer:
         """The answer as it is now."""
         turn, place = self.turn(now_s), self.conversation.place(self.turn_id)
         if self.is_paused:
-            return message_view(turn, stats=WAITING, status="waiting", place=place)
+            return message_view(turn, stats=tr(WAITING), status="waiting", place=place)
         if self.step is None:
             return message_view(turn, stats=self.reading if turn.status == "reading" else "", place=place)
         return message_view(turn, stats=live_line(joined(self._stats_before, self.step)), place=place)
@@ -154,13 +155,13 @@ def message_view(
     """
     thinking_s = turn.stats.get("thinking_s")
     if turn.status == ELSEWHERE:
-        stats, status = IN_ANOTHER_WINDOW, "waiting"
+        stats, status = tr(IN_ANOTHER_WINDOW), "waiting"
     return MessageView(
         turn.id,
         turn.role,
         turn.content,
         status or turn.status,
-        str(turn.stats.get("line") or "") if stats is None else stats,
+        line(turn.stats) if stats is None else stats,
         str(turn.stats.get("note") or ""),
         turn.thinking,
         float(thinking_s) if isinstance(thinking_s, int | float) else None,

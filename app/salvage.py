@@ -19,6 +19,7 @@ from app.chat_rows import (
 )
 from app.conversation import Turn
 from app.sqlite_pages import Row, table_rows
+from engine.words import tr
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def salvage(path: Path) -> Salvaged:
     turns = {turn.id: turn for turn in readable(turn_of, turn_rows) if turn.chat_id not in deleted}
     for turn in turns.values():
         if turn.chat_id not in chats:
-            chats[turn.chat_id] = Chat(turn.chat_id, "Recovered chat", turn.created_s, turn.created_s)
+            chats[turn.chat_id] = Chat(turn.chat_id, tr("Recovered chat"), turn.created_s, turn.created_s)
     return Salvaged(
         tuple(chat for chat in chats.values() if chat.id not in deleted),
         tuple(turns.values()),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.decode.limits import Range
+from engine.words import tr
 
 MOST_MODELS = 200  # whose own settings are kept; the oldest go first
 _FLAGS = {"true": True, "on": True, "yes": True, "1": True}
@@ -40,7 +41,7 @@ class OneOf:
 
     @property
     def words(self) -> str:
-        return f"one of {', '.join(self.choices)}"
+        return tr("one of {choices}").format(choices=", ".join(self.choices))
 
     def read(self, raw: object) -> object:
         if raw not in self.choices:
@@ -55,7 +56,9 @@ class OneOf:
 class Flag:
     """On or off."""
 
-    words: str = "on or off"
+    @property
+    def words(self) -> str:
+        return tr("on or off")
 
     def read(self, raw: object) -> object:
         if not isinstance(raw, bool):
@@ -73,8 +76,11 @@ class Text:
     """Any text, of many lines where ``is_long``; with ``may_be_none`` also nothing."""
 
     may_be_none: bool = False
-    words: str = "a text"
     is_long: bool = False
+
+    @property
+    def words(self) -> str:
+        return tr("a text")
 
     def read(self, raw: object) -> object:
         if raw is None and self.may_be_none:
@@ -97,7 +103,8 @@ class Number:
 
     @property
     def words(self) -> str:
-        return f"{self.range.words}{' or none' if self.may_be_none else ''}"
+        words = self.range.words
+        return tr("{number} or none").format(number=words) if self.may_be_none else words
 
     def read(self, raw: object) -> object:
         if raw is None and self.may_be_none:
@@ -122,7 +129,10 @@ class ByModel:
     """Settings of single models: by the model's path, some names with what each may be."""
 
     rules: Mapping[str, Rule]
-    words: str = "set in the window"
+
+    @property
+    def words(self) -> str:
+        return tr("set in the window")
 
     def read(self, raw: object) -> object:
         if not isinstance(raw, Mapping):
@@ -147,7 +157,9 @@ class ByModel:
 class Device:
     """What a model runs on: auto, cpu, or the word of a GPU."""
 
-    words: str = "auto, cpu, mps, cuda:0 or xpu:0"
+    @property
+    def words(self) -> str:
+        return tr("auto, cpu, mps, cuda:0 or xpu:0")
 
     def read(self, raw: object) -> object:
         if not isinstance(raw, str) or _DEVICE.fullmatch(raw) is None:
@@ -162,7 +174,9 @@ class Device:
 class Folder:
     """A folder by its full path, or None: where the program puts it by itself."""
 
-    words: str = "the full path of a folder, or none"
+    @property
+    def words(self) -> str:
+        return tr("the full path of a folder, or none")
 
     def read(self, raw: object) -> object:
         if raw is None:

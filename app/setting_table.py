@@ -7,15 +7,17 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from app.setting_rules import ByModel, Device, Flag, Folder, Number, OneOf, Rule, Text
+from engine import words
 from engine.decode import overflow
 from engine.decode.limits import RANGES, Range
 from engine.fit import choices, guard
 from engine.fit.advice import PREFERENCES
 from engine.types import SamplingParams, TemplateOptions
+from engine.words import mark
 
 THEMES = ("system", "light", "dark")
 TEXT_SIZES = ("90", "100", "110", "125", "150")  # percent
-LANGUAGES = ("system", "en")
+LANGUAGES = ("system", *words.LANGUAGES)
 THINKING = ("auto", "on", "off")  # auto: as the model's template has it by itself
 FORMATS = ("auto", *choices.FORMATS)
 SPECULATE = ("auto", "ngram", "draft", "off")
@@ -24,7 +26,7 @@ KV = ("auto", "32", "16", "8", "4")
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """How a setting is declared: what it may be, and what a person is told of it.
+    """How a setting is declared: what it may be, and what a person is told of it, in English.
 
     ``group`` is one of GROUPS; those of REMEMBERED are what the window was like, and stand in no dialog.
     ``counts_from`` says when a change counts: at once, from the next "load" of a model, or the next "start".
@@ -39,8 +41,9 @@ class Card:
     counts_from: str = ""
 
 
-APPEARANCE, MODELS, ANSWERS, COSTS = "Appearance", "Models and memory", "Answers", "Costs"
-REMEMBERED = "Remembered"
+APPEARANCE, MODELS = mark("Appearance"), mark("Models and memory")
+ANSWERS, COSTS = mark("Answers"), mark("Costs")
+REMEMBERED = "Remembered"  # shown nowhere, as their cards are
 GROUPS = (APPEARANCE, MODELS, ANSWERS, COSTS, REMEMBERED)
 
 
@@ -56,14 +59,14 @@ _AMOUNT = Number(Range(0, 1e9), may_be_none=True)
 _CONTEXT = Number(Range(choices.MIN_CONTEXT, 1 << 24, is_whole=True), may_be_none=True)
 _THREADS = Number(Range(1, 1024, is_whole=True), may_be_none=True)
 _MINUTES = Number(Range(1, 1440, is_whole=True), may_be_none=True)
-_THEME = OneOf(THEMES, ("System", "Light", "Dark"))
+_THEME = OneOf(THEMES, (mark("System"), mark("Light"), mark("Dark")))
 _TEXT_SIZE = OneOf(TEXT_SIZES, tuple(f"{size}\u00a0%" for size in TEXT_SIZES))
-_LANGUAGE = OneOf(LANGUAGES, ("English, the system's figures", "English"))
-_GUARD = OneOf(guard.LEVELS, ("Strict", "Relaxed", "Off"))
-_PREFERENCE = OneOf(PREFERENCES, ("Quality", "Speed", "Context"))
-_THINKING = OneOf(THINKING, ("Auto", "On", "Off"))
-_WHEN_FULL = OneOf(overflow.POLICIES, ("Stop", "Oldest", "Middle"))
-_SPECULATE = OneOf(SPECULATE, ("Auto", "N-gram", "Model", "Off"))
+_LANGUAGE = OneOf(LANGUAGES, (mark("System"), *words.LANGUAGES.values()))
+_GUARD = OneOf(guard.LEVELS, (mark("Strict"), mark("Relaxed"), mark("Off")))
+_PREFERENCE = OneOf(PREFERENCES, (mark("Quality"), mark("Speed"), mark("Context")))
+_THINKING = OneOf(THINKING, (mark("Auto"), mark("On"), mark("Off")))
+_WHEN_FULL = OneOf(overflow.POLICIES, (mark("Stop"), mark("Oldest"), mark("Middle")))
+_SPECULATE = OneOf(SPECULATE, (mark("Auto"), mark("N-gram"), mark("Model"), mark("Off")))
 OF_A_MODEL: dict[str, Rule] = {
     "format": OneOf(FORMATS),
     "context": _CONTEXT,
@@ -83,21 +86,24 @@ class Settings:
     last model where it has none of its own: earlier versions kept them alone.
     """
 
-    theme: str = _setting("system", _THEME, "Theme", "Dark or light, or as the system has it.", APPEARANCE)
+    theme: str = _setting(
+        "system", _THEME, mark("Theme"), mark("Dark or light, or as the system has it."), APPEARANCE
+    )
     text_size: str = _setting(
         "100",
         _TEXT_SIZE,
-        "Text size",
-        "All of the window grows with its text.",
+        mark("Text size"),
+        mark("All of the window grows with its text."),
         APPEARANCE,
         counts_from="start",
     )
     language: str = _setting(
         "system",
         _LANGUAGE,
-        "Language",
-        "There is English so far. Figures can follow the system.",
+        mark("Language"),
+        mark("Of words and figures, or as the system has it."),
         APPEARANCE,
+        counts_from="start",
     )
     last_model: str | None = _setting(
         None, Text(may_be_none=True), "Last model", "What is loaded at the start.", REMEMBERED
@@ -114,56 +120,56 @@ class Settings:
     models_folder: str | None = _setting(
         None,
         Folder(),
-        "Models folder",
-        "Moving it takes the models along, or leaves all as it is.",
+        mark("Models folder"),
+        mark("Moving it takes the models along, or leaves all as it is."),
         MODELS,
     )
     data_folder: str | None = _setting(
         None,
         Folder(),
-        "Data folder",
-        "Chats and what was measured. Settings stay where they are.",
+        mark("Data folder"),
+        mark("Chats and what was measured. Settings stay where they are."),
         MODELS,
     )
     device: str = _setting(
         "auto",
         Device(),
-        "Device",
-        "What models run on. Auto takes the quickest that is there.",
+        mark("Device"),
+        mark("What models run on. Auto takes the quickest that is there."),
         MODELS,
         counts_from="load",
     )
     threads: int | None = _setting(
         None,
         _THREADS,
-        "Threads",
-        "More than the cores can feed only gets in the way.",
+        mark("Threads"),
+        mark("More than the cores can feed only gets in the way."),
         MODELS,
-        none="The quickest, as measured",
+        none=mark("The quickest, as measured"),
         counts_from="load",
     )
     guard: str = _setting(
         guard.RELAXED,
         _GUARD,
-        "Memory guard",
-        "Strict loads what fits with a margin, Relaxed all that fits, Off everything.",
+        mark("Memory guard"),
+        mark("Strict loads what fits with a margin, Relaxed all that fits, Off everything."),
         MODELS,
         counts_from="load",
     )
     unload_after: int | None = _setting(
         None,
         _MINUTES,
-        "Unload when idle",
-        "Gives the memory back. The next message loads it again.",
+        mark("Unload when idle"),
+        mark("Gives the memory back. The next message loads it again."),
         MODELS,
-        unit="minutes",
-        none="Never",
+        unit=mark("minutes"),
+        none=mark("Never"),
     )
     preference: str = _setting(
         "quality",
         _PREFERENCE,
-        "Recommend for",
-        "What recommended settings are best at.",
+        mark("Recommend for"),
+        mark("What recommended settings are best at."),
         MODELS,
     )
     window_width: int | None = _setting(None, _PIXELS, "Window width", "At the last end.", REMEMBERED)
@@ -173,149 +179,168 @@ class Settings:
     system_prompt: str = _setting(
         "",
         Text(is_long=True),
-        "Instructions",
-        "What every chat is told before its first message.",
+        mark("Instructions"),
+        mark("What every chat is told before its first message."),
         ANSWERS,
     )
     max_tokens: int | None = _setting(
         1024,
         _TOKENS,
-        "Longest answer",
-        "An answer ends there; Continue goes on.",
+        mark("Longest answer"),
+        mark("An answer ends there; Continue goes on."),
         ANSWERS,
-        unit="tokens",
-        none="No limit",
+        unit=mark("tokens"),
+        none=mark("No limit"),
     )
     thinking: str = _setting(
         "auto",
         _THINKING,
-        "Thinking",
-        "Whether models that can think do so. Auto is as the model has it.",
+        mark("Thinking"),
+        mark("Whether models that can think do so. Auto is as the model has it."),
         ANSWERS,
     )
     when_full: str = _setting(
         overflow.OLDEST,
         _WHEN_FULL,
-        "When the context is full",
-        "The answer stops, or the oldest or the middle part of the chat is left out.",
+        mark("When the context is full"),
+        mark("The answer stops, or the oldest or the middle part of the chat is left out."),
         ANSWERS,
     )
     speculate: str = _setting(
-        "auto", _SPECULATE, "Drafting", "Who guesses tokens ahead: faster, and the same answer.", ANSWERS
+        "auto",
+        _SPECULATE,
+        mark("Drafting"),
+        mark("Who guesses tokens ahead: faster, and the same answer."),
+        ANSWERS,
     )
     temperature: float = _setting(
         _SAMPLING.temperature,
         Number(RANGES["temperature"]),
-        "Temperature",
-        "0 takes the likeliest token each time; more is more varied.",
+        mark("Temperature"),
+        mark("0 takes the likeliest token each time; more is more varied."),
         ANSWERS,
     )
     top_k: int = _setting(
-        _SAMPLING.top_k, Number(RANGES["top_k"]), "Top k", "Only so many of the likeliest. 0 is off.", ANSWERS
+        _SAMPLING.top_k,
+        Number(RANGES["top_k"]),
+        mark("Top k"),
+        mark("Only so many of the likeliest. 0 is off."),
+        ANSWERS,
     )
     top_p: float = _setting(
         _SAMPLING.top_p,
         Number(RANGES["top_p"]),
-        "Top p",
-        "The likeliest that make up this share. 1 is off.",
+        mark("Top p"),
+        mark("The likeliest that make up this share. 1 is off."),
         ANSWERS,
     )
     min_p: float = _setting(
         _SAMPLING.min_p,
         Number(RANGES["min_p"]),
-        "Min p",
-        "At least this share of the likeliest one's chance. 0 is off.",
+        mark("Min p"),
+        mark("At least this share of the likeliest one's chance. 0 is off."),
         ANSWERS,
     )
     seed: int | None = _setting(
         None,
         Number(RANGES["seed"], may_be_none=True),
-        "Seed",
-        "The same seed, the same answer.",
+        mark("Seed"),
+        mark("The same seed, the same answer."),
         ANSWERS,
-        none="A new one each time",
+        none=mark("A new one each time"),
     )
     repeat_penalty: float = _setting(
         _SAMPLING.repeat_penalty,
         Number(RANGES["repeat_penalty"]),
-        "Repeat penalty",
-        "Above 1 what was said becomes less likely. 1 is off.",
+        mark("Repeat penalty"),
+        mark("Above 1 what was said becomes less likely. 1 is off."),
         ANSWERS,
     )
     presence_penalty: float = _setting(
         _SAMPLING.presence_penalty,
         Number(RANGES["presence_penalty"]),
-        "Presence penalty",
-        "Taken from each token that was used at all. 0 is off.",
+        mark("Presence penalty"),
+        mark("Taken from each token that was used at all. 0 is off."),
         ANSWERS,
     )
     frequency_penalty: float = _setting(
         _SAMPLING.frequency_penalty,
         Number(RANGES["frequency_penalty"]),
-        "Frequency penalty",
-        "Taken from a token for each time it was used. 0 is off.",
+        mark("Frequency penalty"),
+        mark("Taken from a token for each time it was used. 0 is off."),
         ANSWERS,
     )
-    currency: str = _setting("$", Text(), "Currency", "Of all prices.", COSTS)
+    currency: str = _setting("$", Text(), mark("Currency"), mark("Of all prices."), COSTS)
     electricity_price: float | None = _setting(
-        None, _AMOUNT, "Electricity", "The price on your bill.", COSTS, unit="per kWh", none="Unknown"
+        None,
+        _AMOUNT,
+        mark("Electricity"),
+        mark("The price on your bill."),
+        COSTS,
+        unit=mark("per kWh"),
+        none=mark("Unknown"),
     )
     power_watts: float | None = _setting(
         None,
         _AMOUNT,
-        "While it answers",
-        "The whole computer, read from a meter at the plug.",
+        mark("While it answers"),
+        mark("The whole computer, read from a meter at the plug."),
         COSTS,
-        unit="W at the wall",
-        none="Unknown",
+        unit=mark("W at the wall"),
+        none=mark("Unknown"),
     )
     idle_watts: float | None = _setting(
         None,
         _AMOUNT,
-        "At rest",
-        "The same with nothing to do.",
+        mark("At rest"),
+        mark("The same with nothing to do."),
         COSTS,
-        unit="W at the wall",
-        none="Unknown",
+        unit=mark("W at the wall"),
+        none=mark("Unknown"),
     )
     hardware_price: float | None = _setting(
-        None, _AMOUNT, "Computer", "What it has cost, or the part that counts.", COSTS, none="Unknown"
+        None,
+        _AMOUNT,
+        mark("Computer"),
+        mark("What it has cost, or the part that counts."),
+        COSTS,
+        none=mark("Unknown"),
     )
     hardware_years: float | None = _setting(
         None,
         Number(Range(0.1, 50), may_be_none=True),
-        "Used for",
-        "Until it is replaced.",
+        mark("Used for"),
+        mark("Until it is replaced."),
         COSTS,
-        unit="years",
-        none="Unknown",
+        unit=mark("years"),
+        none=mark("Unknown"),
     )
     hardware_hours: float | None = _setting(
         None,
         Number(Range(0.01, 24), may_be_none=True),
-        "Busy",
-        "Making tokens, on average.",
+        mark("Busy"),
+        mark("Making tokens, on average."),
         COSTS,
-        unit="hours a day",
-        none="Unknown",
+        unit=mark("hours a day"),
+        none=mark("Unknown"),
     )
     api_input_price: float | None = _setting(
         None,
         _AMOUNT,
-        "API, tokens read",
-        "What a service takes for a prompt.",
+        mark("API, tokens read"),
+        mark("What a service takes for a prompt."),
         COSTS,
-        unit="per million",
-        none="Unknown",
+        unit=mark("per million"),
+        none=mark("Unknown"),
     )
     api_output_price: float | None = _setting(
         None,
         _AMOUNT,
-        "API, tokens written",
-        "And for an answer.",
+        mark("API, tokens written"),
+        mark("And for an answer."),
         COSTS,
-        unit="per million",
-        none="Unknown",
+        unit=mark("per million"),
+        none=mark("Unknown"),
     )
     unknown: Mapping[str, object] = field(default_factory=dict, hash=False)  # of newer versions; kept
 

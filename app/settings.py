@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from app import paths
-from app.atomic_file import StorageError, disk_sentence, set_aside, write_atomic
+from app.atomic_file import StorageError, disk_sentence, read_object, set_aside, write_atomic
 from app.setting_table import CARDS, Settings
 from engine.errors import WishError
+from engine.words import tr
 
-__all__ = ["CARDS", "Settings", "load", "save", "with_value"]
+__all__ = ["CARDS", "Settings", "at_start", "load", "save", "with_value"]
 
 VERSION = 1
-_MAX_FILE_BYTES = 1_000_000
+_MOST_BYTES = paths.MOST_SETTINGS_BYTES
 _OURS = ("version", VERSION)  # a newer version's number is kept with what it wrote
 
 
@@ -28,15 +29,19 @@ def load(path: Path | None = None) -> tuple[Settings, str | None]:
     """
     path = path or paths.settings_file()
     try:
-        raw = _read(path)
+        raw = read_object(path, _MOST_BYTES)
     except FileNotFoundError:
         return Settings(), None
     except OSError as error:
-        return Settings(), f"The settings could not be read: {error.strerror or error}. Defaults are used."
+        return Settings(), tr("The settings could not be read: {reason}. Defaults are used.").format(
+            reason=error.strerror or error
+        )
     except ValueError:
         return _after_damage(path)
     settings, corrections = _checked(raw)
-    return settings, f"Settings corrected: {'; '.join(corrections)}." if corrections else None
+    if not corrections:
+        return settings, None
+    return settings, tr("Settings corrected: {corrections}.").format(corrections="; ".join(corrections))
 
 
 def save(settings: Settings, path: Path | None = None) -> None:
@@ -51,7 +56,7 @@ def save(settings: Settings, path: Path | None = None) -> None:
         old = path.read_bytes()
         if old == data:
             return
-        _read(path)  # a damaged file never replaces the good copy
+        read_object(path, _MOST_BYTES)  # a damaged file never replaces the good copy
         write_atomic(_copy_of(path), old)
     except (FileNotFoundError, ValueError):
         pass
@@ -76,33 +81,20 @@ def with_value(settings: Settings, change: str) -> Settings:
         if value != raw:
             raise ValueError
     except (ValueError, OverflowError) as error:
-        raise WishError(f'{name} cannot be "{text}".', f"It must be {rule.words}.") from error
+        raise WishError(
+            f'{name} cannot be "{text}".', tr("It must be {words}.").format(words=rule.words)
+        ) from error
     return replace(settings, **{name: value})
 
 
-def text_size(changes: Sequence[str], path: Path | None = None) -> int:
-    """The size of texts in percent, before there is a window and without a word about a damaged file."""
+def at_start(changes: Sequence[str], path: Path | None = None) -> Settings:
+    """The settings before there is a window, without a word about a damaged file."""
     saved = Settings()
     with contextlib.suppress(OSError, ValueError):
-        saved, _ = _checked(_read(path or paths.settings_file()))
+        saved, _ = _checked(read_object(path or paths.settings_file(), _MOST_BYTES))
     for change in changes:
         saved = with_value(saved, change)
-    return int(saved.text_size)
-
-
-def _read(path: Path) -> dict[str, object]:
-    """The object in the file. Raises OSError, and ValueError where it holds anything else."""
-    with path.open("rb") as file:
-        data = file.read(_MAX_FILE_BYTES + 1)
-    if len(data) > _MAX_FILE_BYTES:
-        raise ValueError("far larger than settings are")
-    try:
-        raw = json.loads(data.decode())
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    if not isinstance(raw, dict):
-        raise ValueError("not an object")
-    return raw
+    return saved
 
 
 def _checked(raw: dict[str, object]) -> tuple[Settings, list[str]]:
@@ -117,7 +109,8 @@ def _checked(raw: dict[str, object]) -> tuple[Settings, list[str]]:
         except (ValueError, OverflowError):
             value = getattr(Settings(), name)
         if value != given or isinstance(given, bool) != isinstance(value, bool):
-            corrections.append(f"{name} was {_short(given)}, is now {_short(value)}")
+            words = tr("{name} was {before}, is now {after}")
+            corrections.append(words.format(name=name, before=_short(given), after=_short(value)))
         values[name] = value
     unknown = {key: value for key, value in raw.items() if key not in CARDS and (key, value) != _OURS}
     return Settings(**values, unknown=unknown), corrections
@@ -135,12 +128,13 @@ def _copy_of(path: Path) -> Path:
 def _after_damage(path: Path) -> tuple[Settings, str]:
     """What is loaded instead of a damaged file, and the sentence about it."""
     try:
-        place = f'It was set aside as "{set_aside(path).name}".'
+        place = tr('It was set aside as "{name}".').format(name=set_aside(path).name)
     except OSError:
-        place = "It could not be set aside."
+        place = tr("It could not be set aside.")
     try:
-        settings, _ = _checked(_read(_copy_of(path)))
-        instead = "The settings from before the last change are used."
+        settings, _ = _checked(read_object(_copy_of(path), _MOST_BYTES))
+        instead = tr("The settings from before the last change are used.")
     except (OSError, ValueError):
-        settings, instead = Settings(), "Default settings are used."
-    return settings, f"The settings file was damaged. {place} {instead}"
+        settings, instead = Settings(), tr("Default settings are used.")
+    damaged = tr("The settings file was damaged.")
+    return settings, f"{damaged} {place} {instead}"

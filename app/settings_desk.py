@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QLocale, QObject
 from PySide6.QtWidgets import QApplication
 
-from app import paths, settings_view
+from app import language, paths, settings_view
 from app.folder_desk import FolderDesk
 from app.hub_token import HubToken
 from app.io_thread import IoThread
@@ -22,6 +22,7 @@ from app.setting_table import CARDS, REMEMBERED, Settings
 from app.settings import with_value
 from app.settings_view import FORGET_TOKEN, MEASURE, RELOAD, RESET, STOP_MOVE, UNDO_RESET, Around
 from engine.errors import WishError
+from engine.words import tr
 from ui import theme
 from ui.main_window import MainWindow
 from ui.settings import SettingsDialog
@@ -115,7 +116,8 @@ class SettingsDesk(QObject):
         try:
             value = getattr(with_value(Settings(), f"{name}={_written(name, text)}"), name)
         except WishError as error:
-            self._errors[name] = f"{text or 'Nothing'} cannot be used. {error.hint}"
+            words = tr("{value} cannot be used.") if text else tr("Nothing cannot be used.")
+            self._errors[name] = f"{words.format(value=text)} {error.hint}"
             self.refresh()
             return
         if value != getattr(self._preferences.value, name):
@@ -125,8 +127,8 @@ class SettingsDesk(QObject):
     def _change(self, values: dict[str, object]) -> None:
         """Keep values, and let them count."""
         self._preferences.change(**values)
-        if {"theme", "language"} & set(values):
-            apply_look(self._preferences.value)
+        if "theme" in values:
+            apply_theme(self._preferences.value)
         counts_from = {CARDS[name].counts_from for name in values}
         self._needs_load |= "load" in counts_from and self._models.is_ready
         self._foot = settings_view.foot_after(counts_from, needs_load=self._needs_load)
@@ -153,7 +155,9 @@ class SettingsDesk(QObject):
         changed = [name for name in names if getattr(before, name) != getattr(first, name)]
         self._change({name: getattr(first, name) for name in changed})
         self._before_reset = before
-        self._foot = FootView("All settings are as at first. Folders and models stay.", UNDO_RESET, "Undo")
+        self._foot = FootView(
+            tr("All settings are as at first. Folders and models stay."), UNDO_RESET, tr("Undo")
+        )
 
     def _undo_reset(self) -> None:
         before, self._before_reset = self._before_reset, None
@@ -161,12 +165,12 @@ class SettingsDesk(QObject):
             now = self._preferences.saved
             names = [name for name in CARDS if getattr(now, name) != getattr(before, name)]
             self._change({name: getattr(before, name) for name in names if CARDS[name].group != REMEMBERED})
-            self._foot = FootView("The settings are as they were.")
+            self._foot = FootView(tr("The settings are as they were."))
 
     def _forget_token(self) -> None:
         def done(is_gone: bool) -> None:
             self._has_token = not is_gone
-            words = "The access token was removed." if is_gone else settings_view.TOKEN_STAYS
+            words = tr("The access token was removed.") if is_gone else tr(settings_view.TOKEN_STAYS)
             self._foot = FootView(words, is_warning=not is_gone)
             self.refresh()
 
@@ -190,12 +194,16 @@ class SettingsDesk(QObject):
 
 
 def apply_look(chosen: Settings) -> None:
-    """Theme and the writing of figures, as the settings have them."""
+    """Theme and the writing of figures, as the settings have them; figures stay as the words do."""
+    apply_theme(chosen)
+    QLocale.setDefault(language.locale(chosen.language))
+
+
+def apply_theme(chosen: Settings) -> None:
+    """Dark or light, at once."""
     application = QApplication.instance()
     if isinstance(application, QApplication):
         theme.apply(application, chosen.theme)
-    english = QLocale(QLocale.Language.English)
-    QLocale.setDefault(english if chosen.language == "en" else QLocale.system())
 
 
 def _written(name: str, text: str) -> str:

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from app import relaunch
 from engine.errors import EngineError
 from engine.events import Event, Failed, Finished, Loaded, LoadFailed, MemoryReport, StepStats
 from engine.types import LoadSpec
@@ -73,7 +74,7 @@ def _tps(finished: Finished) -> float:
 
 def _child_tps(wish: LoadSpec, settings: Sequence[str]) -> float:
     """Decode speed of the same request on the command line."""
-    command = [sys.executable, "-m", "app.cli", "chat", PROMPT, "--json", "--temperature", "0"]
+    command = relaunch.command("app.cli", "chat", PROMPT, "--json", "--temperature", "0")
     command += ["--max-tokens", str(TOKENS), "--model", wish.path, "--format", wish.format, "--kv", wish.kv]
     command += ["--context", str(wish.context)] if wish.context else []
     command += ["--threads", str(wish.threads)] if wish.threads else []

@@ -32,11 +32,11 @@ from app.why import (
 from engine.events import AnswerStats, StepStats
 from engine.fit.speed import predict, prefill_s
 from engine.types import LoadPlan
+from engine.words import tr
 from ui import numbers
+from ui.gauge_values import SpeedView, WhyView
 from ui.latency import NUM_STEPS
 from ui.main_window import MainWindow
-from ui.numbers import NBSP
-from ui.values import SpeedView, WhyView
 
 SETTLED_TOKENS = 5  # the first steps of an answer say little about its speed
 JUDGED_TOKENS = 16  # a shorter answer is no test of a prediction
@@ -112,7 +112,7 @@ class SpeedGauge(QObject):
     def moment(self) -> Moment:
         """The chats that are being answered, else the one in view, as it was left."""
         shown = next((chat for key, chat in self._chats.items() if self._is_shown(key)), None)
-        pace = shown.pace.pace if shown else self._pace
+        pace = shown.pace.pace if shown else Pace()  # what drafts bring in a chat, it has to show itself
         running = [self._chats[each] for each in self._rates]
         tokens = tuple(chat.tokens for chat in running if not chat.is_paused)
         return Moment(tokens or (max(1, shown.tokens if shown else 1),), pace)
@@ -338,7 +338,9 @@ class SpeedGauge(QObject):
         """The speed of all answers together. The chat ``except_for`` is shown by the caller if at all."""
         self._added_s = self._clock()
         rates = [rate for rate in self._rates.values() if rate is not None]
-        words = f"{len(rates)} chats · {numbers.tps(sum(rates))}{NBSP}tok/s together"
+        words = tr("{count} chats · {speed}\u00a0tok/s together").format(
+            count=len(rates), speed=numbers.tps(sum(rates))
+        )
         before, self._together = self._together, words if len(rates) > 1 else ""
         if self._together != before and not self._is_shown(except_for):
             self._push(replace(self._shown, step_ms=(), is_new_answer=False), self._verdict)

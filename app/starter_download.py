@@ -12,9 +12,10 @@ from app import starter
 from app.io_thread import DOWNLOAD, IoThread
 from app.progress import DownloadProgress
 from engine.events import Failed
+from engine.words import mark, tr
 from ui.values import DownloadView
 
-_BROKEN = "The connection broke off. Trying again…"
+_BROKEN = mark("The connection broke off. Trying again…")
 
 
 class StarterDownload(QObject):
@@ -77,7 +78,7 @@ class StarterDownload(QObject):
             return
         phase, message = progress.phase, ""
         if phase == "waiting" or (phase == "starting" and self.view is not None and self.view.message):
-            phase, message = "starting", _BROKEN  # until bytes arrive again
+            phase, message = "starting", tr(_BROKEN)  # until bytes arrive again
         done, total = progress.done_bytes, progress.total_bytes
         view = DownloadView(phase, done, total, progress.rate_bps, progress.seconds_left, message)
         self._show(view)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from app.atomic_file import StorageError
 from app.chat_file import DAMAGE, FAILURES, code_of, sentence
-from app.chat_index import INDEX_DAMAGED, forget_some, index_some, make_index
+from app.chat_index import INDEX_DAMAGED, forget_some, has_waiting, index_some, make_index
 from app.chat_opening import OpenedChats, open_chats, open_in_memory
 from app.chat_reader import ChatReader
 from app.chat_rows import (
@@ -31,7 +31,8 @@ from app.chat_rows import (
 )
 from app.conversation import Turn, new_id
 from app.writers import Writers
-from ui.values import SearchHit
+from engine.words import tr
+from ui.chat_values import SearchHit
 
 __all__ = ["Chat", "ChatNews", "Folder", "Store"]
 
@@ -164,7 +165,7 @@ class Store:
     def restore_chat(self, chat_id: str) -> None:
         """Undo ``delete_chat``. Raises StorageError where the chat is gone for good."""
         if self._write("UPDATE chats SET deleted_s = NULL WHERE id = ?", chat_id) == 0:
-            raise StorageError("This chat was removed for good by another window.")
+            raise StorageError(tr("This chat was removed for good by another window."))
 
     def keep_chat(self, chat: Chat, turns: Iterable[Turn]) -> None:
         """Write all of a chat of this window, after single writes of it have failed."""
@@ -234,7 +235,7 @@ class Store:
                 (turn.created_s, turn.id, turn.chat_id),
             )
             if touched.rowcount == 0:
-                raise StorageError("This chat was deleted in another window.", "Begin a new chat.")
+                raise StorageError(tr("This chat was deleted in another window."), tr("Begin a new chat."))
             insert_turn(self._db, turn, self._writer)
 
     def update_message(self, turn: Turn) -> bool:
@@ -268,7 +269,7 @@ class Store:
 
     def tidy(self) -> bool:
         """A small piece of what can wait: entries of the index; whether there is more."""
-        if self.read_only_reason is not None:
+        if self.read_only_reason is not None or not self._has_untidy():
             return False
         with self._writing():
             if self._forgets:
@@ -276,6 +277,13 @@ class Store:
                 self._forgets = self._forgets + 1 if has_more else 0
                 return True
             return index_some(self._db, _INDEX_CHARS)
+
+    def _has_untidy(self) -> bool:
+        """Whether there is something to tidy: without it nobody else is kept from writing."""
+        if self._forgets:
+            return True
+        with self._reader.guarded():
+            return has_waiting(self._db)
 
     def close(self) -> None:
         """Close the file. Every message was written when it came; nothing is left to do."""

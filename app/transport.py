@@ -20,6 +20,7 @@ from urllib.request import getproxies, proxy_bypass, url2pathname
 import httpx2
 
 from engine.errors import EngineError
+from engine.words import tr
 
 CHUNK_BYTES = 1 << 16
 _POLL_S = 0.05  # how long Cancel can go unseen
@@ -104,8 +105,8 @@ def make_client() -> httpx2.Client:
         return httpx2.Client(verify=verify, timeout=_TIMEOUT, follow_redirects=True)
     except (ValueError, ImportError, httpx2.InvalidURL) as error:
         raise DownloadError(
-            "The proxy that is set for this computer cannot be used.",
-            "Look at HTTPS_PROXY, HTTP_PROXY and ALL_PROXY: only http:// and https:// proxies work.",
+            tr("The proxy that is set for this computer cannot be used."),
+            tr("Look at HTTPS_PROXY, HTTP_PROXY and ALL_PROXY: only http:// and https:// proxies work."),
         ) from error
 
 
@@ -121,7 +122,8 @@ def _certificates() -> ssl.SSLContext | bool:
             return ssl.create_default_context(cafile=place)
         except OSError as error:  # an SSLError is one too
             raise DownloadError(
-                f"The certificate file of {name} cannot be read: {place}.", f"Correct {name}, or unset it."
+                tr("The certificate file of {name} cannot be read: {place}.").format(name=name, place=place),
+                tr("Correct {name}, or unset it.").format(name=name),
             ) from error
     return True
 
@@ -155,7 +157,9 @@ def _open_file(url: str, headers: Mapping[str, str], cancel: threading.Event) ->
         file = path.open("rb")
         size = os.fstat(file.fileno()).st_size
     except OSError as error:
-        raise DownloadError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise DownloadError(
+            tr("{path} cannot be read: {reason}.").format(path=path, reason=error.strerror or error)
+        ) from error
 
     def chunks() -> Iterator[bytes]:
         file.seek(start)
@@ -185,13 +189,17 @@ def read_small(
         for chunk in reply.chunks:
             body += chunk
             if len(body) > limit_bytes:
-                raise DownloadError(f"{host_of(url)} sent far more than expected for {shown(url)}.")
+                raise DownloadError(
+                    tr("{host} sent far more than expected for {address}.").format(
+                        host=host_of(url), address=shown(url)
+                    )
+                )
     return reply, bytes(body)
 
 
 def _raise_if(cancel: threading.Event) -> None:
     if cancel.is_set():
-        raise DownloadCancelledError("The download was stopped.")
+        raise DownloadCancelledError(tr("The download was stopped."))
 
 
 class _Pump:
@@ -273,59 +281,72 @@ def explain(error: Exception, url: str) -> DownloadError:
     host = host_of(url)
     certificate = _cause(error, ssl.SSLCertVerificationError)
     if isinstance(certificate, ssl.SSLCertVerificationError):
+        reason = certificate.verify_message or certificate.reason
         return DownloadError(
-            f"The certificate of {host} is not trusted: {certificate.verify_message or certificate.reason}.",
-            "If your network inspects encrypted traffic, set SSL_CERT_FILE to its certificate file.",
+            tr("The certificate of {host} is not trusted: {reason}.").format(host=host, reason=reason),
+            tr("If your network inspects encrypted traffic, set SSL_CERT_FILE to its certificate file."),
         )
     if isinstance(error, httpx2.ProxyError):
         return _explain_proxy(error, url)
     if _cause(error, ssl.SSLError) and isinstance(error, httpx2.ConnectError):
-        return DownloadError(f"No secure connection to {host} could be made.", "Check the proxy settings.")
+        return DownloadError(
+            tr("No secure connection to {host} could be made.").format(host=host),
+            tr("Check the proxy settings."),
+        )
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
         proxy = proxy_for(url)
         if proxy:
             return DownloadError(
-                f"The proxy {host_of(proxy)} does not answer.",
-                "Check HTTPS_PROXY and HTTP_PROXY, and the network.",
+                tr("The proxy {host} does not answer.").format(host=host_of(proxy)),
+                tr("Check HTTPS_PROXY and HTTP_PROXY, and the network."),
                 is_offline=True,
             )
         return DownloadError(
-            f"No connection to {host}.",
-            "Check the network and try again. Models on this computer still work.",
+            tr("No connection to {host}.").format(host=host),
+            tr("Check the network and try again. Models on this computer still work."),
             is_offline=True,
         )
     if isinstance(error, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
-        return DownloadError(f"{shown(url)} is not an address that can be downloaded from.")
+        return DownloadError(
+            tr("{address} is not an address that can be downloaded from.").format(address=shown(url))
+        )
     if isinstance(error, httpx2.TooManyRedirects | httpx2.DecodingError):
-        return DownloadError(f"{host} sent an answer that cannot be followed: {type(error).__name__}.")
+        return DownloadError(
+            tr("{host} sent an answer that cannot be followed: {kind}.").format(
+                host=host, kind=type(error).__name__
+            )
+        )
     if isinstance(error, httpx2.TransportError):
         return DownloadError(
-            f"The connection to {host} broke off.",
-            "Try again: the download goes on where it stopped.",
+            tr("The connection to {host} broke off.").format(host=host),
+            tr("Try again: the download goes on where it stopped."),
             may_pass=True,
         )
-    return DownloadError(f"The download from {host} failed: {error}.")
+    return DownloadError(tr("The download from {host} failed: {reason}.").format(host=host, reason=error))
 
 
 def explain_status(reply: Reply, url: str) -> DownloadError:
     """The sentence for an answer with a status that carries no file."""
-    host, status = host_of(url), reply.status
-    name = unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2])
+    status, name = reply.status, unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2])
+    known = {"host": host_of(url), "name": name, "status": status}
     if status == 407:
         return _proxy_login(url)
     if status in (401, 403):
-        return DownloadError(f"{host} refuses access to {name} (status {status}).", "It may need a login.")
+        return DownloadError(
+            tr("{host} refuses access to {name} (status {status}).").format(**known),
+            tr("It may need a login."),
+        )
     if status in (404, 410):
-        return DownloadError(f"{host} does not have {name} (status {status}).")
+        return DownloadError(tr("{host} does not have {name} (status {status}).").format(**known))
     if status in _PASSING_STATUS:
         after = reply.headers.get("retry-after", "")
         return DownloadError(
-            f"{host} cannot answer at the moment (status {status}).",
-            "Try again in a few minutes.",
+            tr("{host} cannot answer at the moment (status {status}).").format(**known),
+            tr("Try again in a few minutes."),
             may_pass=True,
             wait_s=min(60.0, float(after)) if after.isdecimal() else 0.0,
         )
-    return DownloadError(f"{host} answered with status {status} instead of {name}.")
+    return DownloadError(tr("{host} answered with status {status} instead of {name}.").format(**known))
 
 
 def proxy_for(url: str) -> str | None:
@@ -340,20 +361,22 @@ def proxy_for(url: str) -> str | None:
 
 def _proxy_login(url: str) -> DownloadError:
     proxy = proxy_for(url)
-    return DownloadError(
-        f"The proxy {host_of(proxy) if proxy else ''} asks for a name and a password.".replace("  ", " "),
-        "Put them into HTTPS_PROXY, as in http://name:password@host:port.",
-    )
+    asks = tr("The proxy asks for a name and a password.")
+    if proxy:
+        asks = tr("The proxy {host} asks for a name and a password.").format(host=host_of(proxy))
+    return DownloadError(asks, tr("Put them into HTTPS_PROXY, as in http://name:password@host:port."))
 
 
 def _explain_proxy(error: Exception, url: str) -> DownloadError:
     if "407" in str(error):
         return _proxy_login(url)
     proxy = proxy_for(url)
-    name = host_of(proxy) if proxy else "of this computer"
-    return DownloadError(
-        f"The proxy {name} refused the connection to {host_of(url)}.", "Check HTTPS_PROXY and HTTP_PROXY."
-    )
+    refused = tr("The proxy of this computer refused the connection to {host}.").format(host=host_of(url))
+    if proxy:
+        refused = tr("The proxy {proxy} refused the connection to {host}.").format(
+            proxy=host_of(proxy), host=host_of(url)
+        )
+    return DownloadError(refused, tr("Check HTTPS_PROXY and HTTP_PROXY."))
 
 
 def _cause(error: BaseException, kind: type[BaseException]) -> BaseException | None:

@@ -23,7 +23,8 @@ from engine.errors import EngineError
 from engine.events import Failed
 from engine.fit import guard
 from engine.fit.plan import plan
-from engine.types import Hardware, LoadPlan, LoadSpec, ModelSpec
+from engine.machine import Hardware
+from engine.types import LoadPlan, LoadSpec, ModelSpec
 from ui.main_window import MainWindow
 from ui.values import NoticeView
 
@@ -94,16 +95,18 @@ class TuningDesk(QObject):
             self._window.set_tuning(None)
             return
         self._offered = standing.apply or self._apply(standing.loaded, wanted)
+        landscape = self._surveyed(standing.loaded, wanted)
         scene = Scene(
             loaded=standing.loaded,
             wanted=wanted,
-            landscape=self._surveyed(standing.loaded, wanted),
+            landscape=landscape,
             apply=self._offered,
             percent=standing.percent,
             load_s=standing.load_s,
             left_s=standing.left_s,
             speculate="draft" if self._is_model_wanted else self._preferences.speculation(standing.loaded),
             figures=standing.figures,
+            is_recommended=landscape.advice is not None and is_same(wanted, landscape.advice.plan),
         )
         self._window.set_tuning(tuning_view(scene))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from app.landscape import Forecast, Landscape, Refusal, context_stops
 from app.quality_record import QualityFigure, figure_of
 from app.quality_words import NOT_MEASURED, quality_line, quality_sentence, unmeasured_sentence
-from app.readouts import FORMAT_LABELS, bits_label
+from app.readouts import FORMAT_LABELS, bits_label, bits_words
 from engine.errors import WishError
 from engine.fit import generic_bytes
 from engine.fit.bytes import layer_bits
@@ -19,10 +19,11 @@ from engine.fit.choices import lack
 from engine.fit.kernels import possible_kernels
 from engine.fit.plan import plan
 from engine.fit.speed import Prediction, predict
-from engine.types import Hardware, LoadPlan, ModelSpec
+from engine.machine import Hardware
+from engine.types import LoadPlan, ModelSpec
+from engine.words import mark, tr
 from ui import numbers
-from ui.numbers import NBSP
-from ui.values import (
+from ui.tuning_values import (
     DraftingView,
     FormatChoice,
     GpuLayersView,
@@ -38,31 +39,35 @@ MOST_COLUMNS = 9  # of the heatmap; the shortest contexts go first
 _OFFERED = ("f32", "bf16", "int8", "file", "int4", "nf4")  # from many bits to few
 _ALL_FORMATS = ("f32", "bf16", "f16", "int8", "llm-int8", "file", "int4", "nf4")
 _TOOLTIPS = {
-    "file": "The bits the file has, wherever the kernels can hold them; everything else is held at 16 bits",
-    "bf16": "bfloat16: twice the bytes of 8-bit, no further loss",
-    "f16": "float16: as many bytes as bfloat16, more digits and less range",
-    "f32": "float32: exact, and the most bytes to read for each token",
-    "int8": "Weights rounded to 8 bits: hardly a difference to 16",
-    "llm-int8": "LLM.int8 of bitsandbytes: 8 bits, with outliers computed in 16",
-    "int4": "The layers' weights rounded to 4 bits, embedding and head to 8: fewest bytes, some quality lost",
-    "nf4": "NormalFloat 4 of bitsandbytes: the layers' weights at 4 bits, embedding and head at 16",
+    "file": mark(
+        "The bits the file has, wherever the kernels can hold them; everything else is held at 16 bits"
+    ),
+    "bf16": mark("bfloat16: twice the bytes of 8-bit, no further loss"),
+    "f16": mark("float16: as many bytes as bfloat16, more digits and less range"),
+    "f32": mark("float32: exact, and the most bytes to read for each token"),
+    "int8": mark("Weights rounded to 8 bits: hardly a difference to 16"),
+    "llm-int8": mark("LLM.int8 of bitsandbytes: 8 bits, with outliers computed in 16"),
+    "int4": mark(
+        "The layers' weights rounded to 4 bits, embedding and head to 8: fewest bytes, some quality lost"
+    ),
+    "nf4": mark("NormalFloat 4 of bitsandbytes: the layers' weights at 4 bits, embedding and head at 16"),
 }
 _KV_TOOLTIPS = {
-    32: "Exact, and twice the memory of 16 bits",
-    16: "As the model computes: no loss",
-    8: "Half the memory of 16 bits: hardly a loss",
-    4: "A quarter of the memory of 16 bits: a small loss; the last 128 tokens stay at 16 bits",
+    32: mark("Exact, and twice the memory of 16 bits"),
+    16: mark("As the model computes: no loss"),
+    8: mark("Half the memory of 16 bits: hardly a loss"),
+    4: mark("A quarter of the memory of 16 bits: a small loss; the last 128 tokens stay at 16 bits"),
 }
 _DRAFTING = (
-    ("auto", "Auto", "Whatever promises more tokens per step, and nothing where drafts lose"),
-    ("off", "Off", "One token per step"),
-    ("ngram", "N-gram", "Guesses what the chat has said before: quotes, code, lists"),
-    ("draft", "Model", "A smaller model with the same vocabulary guesses; it takes memory too"),
+    ("auto", mark("Auto"), mark("Whatever promises more tokens per step, and nothing where drafts lose")),
+    ("off", mark("Off"), mark("One token per step")),
+    ("ngram", mark("N-gram"), mark("Guesses what the chat has said before: quotes, code, lists")),
+    ("draft", mark("Model"), mark("A smaller model with the same vocabulary guesses; it takes memory too")),
 )
 _BASES = {
-    "measured": "Predicted from what was measured of this computer.",
-    "corrected": "Predicted from what was measured of this computer and of real answers.",
-    "default": "Predicted from typical values: nothing was measured of this computer yet.",
+    "measured": mark("Predicted from what was measured of this computer."),
+    "corrected": mark("Predicted from what was measured of this computer and of real answers."),
+    "default": mark("Predicted from typical values: nothing was measured of this computer yet."),
 }
 
 
@@ -83,6 +88,7 @@ class Scene:
     left_s: float | None = None
     speculate: str = "auto"
     figures: Sequence[QualityFigure] = ()
+    is_recommended: bool = False
 
 
 def tuning_view(scene: Scene) -> TuningView:
@@ -110,6 +116,7 @@ def tuning_view(scene: Scene) -> TuningView:
         heat=heat_view(landscape, (wanted.format, wanted.context), (loaded.format, loaded.context)),
         preference=landscape.ground.preference,
         recommended=landscape.advice.reason if landscape.advice is not None else "",
+        is_recommended=scene.is_recommended,
     )
 
 
@@ -150,18 +157,25 @@ def format_choice(key: str, forecast: Forecast, figures: Sequence[QualityFigure]
     """The segment of a format that can run here; ``figures`` are all that were measured of the model."""
     made = forecast.plan
     bits = f"{made.weight_bits:.1f}".removesuffix(".0")
-    label = f"File {bits}-bit" if key == "file" else FORMAT_LABELS[key]
-    detail = f"{numbers.size(_own_weights(made))} · {numbers.predicted_tps(forecast.speed.half)}{NBSP}tok/s"
-    tooltip = ". ".join([_TOOLTIPS[key], *made.reasons[1:]])
+    label = tr("File {bits}-bit").format(bits=bits) if key == "file" else tr(FORMAT_LABELS[key])
+    detail = tr("{size} · {speed}\u00a0tok/s").format(
+        size=numbers.size(_own_weights(made)), speed=numbers.predicted_tps(forecast.speed.half)
+    )
+    tooltip = ". ".join([tr(_TOOLTIPS[key]), *made.reasons[1:]])
     quality, why = _quality(made, figures)
+    quality = quality or (tr(NOT_MEASURED) if figures else "")
     return FormatChoice(key, label, detail, made.verdict, tooltip, quality, why)
 
 
 def missing_format(key: str, refusal: Refusal, hardware: Hardware, device: str) -> FormatChoice:
     """The segment of one that cannot, with the reason."""
     missing = lack(key, hardware, device)
-    label = FORMAT_LABELS.get(key, "File")
-    return FormatChoice(key, label, missing.words if missing else "not here", "off", str(refusal))
+    words = missing.words if missing else tr("not here")
+    return FormatChoice(key, _label(key), words, "off", str(refusal))
+
+
+def _label(key: str) -> str:
+    return tr(FORMAT_LABELS[key]) if key in FORMAT_LABELS else tr("File", "a format: the bits the file has")
 
 
 def _own_weights(made: LoadPlan) -> int:
@@ -170,11 +184,11 @@ def _own_weights(made: LoadPlan) -> int:
 
 
 def _quality(made: LoadPlan, figures: Sequence[QualityFigure]) -> tuple[str, str]:
-    """Words and a sentence about what was measured of a plan's quality."""
+    """Words and a sentence about what was measured of a plan's quality; without words where nothing was."""
     figure = figure_of(made, figures)
     if figure is not None:
         return quality_line(figure, made), quality_sentence(figure, made)
-    return NOT_MEASURED if figures else "", unmeasured_sentence(made)
+    return "", unmeasured_sentence(made)
 
 
 # The other settings
@@ -197,17 +211,18 @@ def kv_choices(wanted: LoadPlan, in_use: Collection[int]) -> tuple[OptionChoice,
     hardware = wanted.hardware
 
     def choice(bits: int) -> OptionChoice:
-        words = _KV_TOOLTIPS[bits]
+        label, words = bits_words(bits), tr(_KV_TOOLTIPS[bits])
         wish = replace(wanted.wish, format=wanted.format, context=wanted.context, kv=str(bits))
         try:
             is_wanted = bits == wanted.kv_bits
             made = wanted if is_wanted else plan(wanted.model, hardware, wish, draft=draft)
         except WishError as error:
-            return OptionChoice(str(bits), f"{bits}-bit", "off", f"{error.message} {error.hint}".strip())
-        needs = f"{numbers.size(made.bytes.kv_reserved)} for this context"
+            return OptionChoice(str(bits), label, "off", f"{error.message} {error.hint}".strip())
+        needs = tr("{size} for this context").format(size=numbers.size(made.bytes.kv_reserved))
         if made.key_bits not in (None, bits):
-            words = f"{words}. Keys stay at {made.key_bits} bits: this family's round badly"
-        return OptionChoice(str(bits), f"{bits}-bit", made.verdict, f"{words}. {needs}")
+            keys = tr("Keys stay at {bits} bits: this family's round badly").format(bits=made.key_bits)
+            words = f"{words}. {keys}"
+        return OptionChoice(str(bits), label, made.verdict, f"{words}. {needs}")
 
     return tuple(choice(bits) for bits in (32, 16, 8, 4) if bits != 32 or 32 in in_use)
 
@@ -216,7 +231,7 @@ def drafting_view(wanted: LoadPlan, loaded: LoadPlan, speculate: str) -> Draftin
     """Who guesses tokens. Without a draft model, that choice can only be the one that is being made."""
     no_trim = loaded.model.capabilities.no_trim
     choices = tuple(
-        OptionChoice(key, label, "off" if no_trim and key != "off" else "fits", no_trim or words)
+        OptionChoice(key, tr(label), "off" if no_trim and key != "off" else "fits", no_trim or tr(words))
         for key, label, words in _DRAFTING
     )
     in_use = "draft" if loaded.draft is not None else "ngram"
@@ -248,7 +263,7 @@ def heat_view(landscape: Landscape, chosen: tuple[str, int], loaded: tuple[str, 
     rows = tuple(
         HeatRow(
             key,
-            FORMAT_LABELS.get(key, "File"),
+            _label(key),
             tuple(cell(*each) for each in zip(landscape.contexts, row, strict=True))[-MOST_COLUMNS:],
         )
         for key, row in landscape.rows.items()
@@ -267,40 +282,47 @@ def verdict_view(
 ) -> VerdictView:
     """Whether a plan fits, in words, and how fast it will be; what is recommended where it does not fit."""
     quality, _ = _quality(made, figures)
-    quality = "" if quality == NOT_MEASURED else quality
     reasons = " ".join(made.reasons)
     if made.verdict == "no":
         return VerdictView("no", _title(made), _instead(landscape), quality, reasons)
-    tooltip = f"{reasons} {_BASES[speed.basis]} The first token is that of a prompt of 1,024 tokens."
+    first = tr("The first token is that of a prompt of {tokens} tokens.").format(tokens=numbers.count(1024))
+    tooltip = f"{reasons} {tr(_BASES[speed.basis])} {first}"
     return VerdictView(made.verdict, _title(made), speed_line(speed), quality, tooltip)
 
 
 def speed_line(speed: Prediction) -> str:
     """ "41 tok/s ±6% · first token 0.3 s": a prediction never stands without its ±."""
     first = numbers.decimal(speed.ttft_1k_s, 1 if speed.ttft_1k_s < 9.95 else 0)
-    tps = f"{numbers.predicted_tps(speed.half)}{NBSP}tok/s ±{numbers.percent(speed.band)}"
-    return f"{tps} · first token {first}{NBSP}s"
+    return tr("{speed}\u00a0tok/s ±{share} · first token {seconds}\u00a0s").format(
+        speed=numbers.predicted_tps(speed.half), share=numbers.percent(speed.band), seconds=first
+    )
 
 
 def _title(made: LoadPlan) -> str:
     spare = made.spare_bytes
     if made.verdict == "spills":
-        where = "disk" if made.disk_layers else "RAM"
-        return f"Spills {numbers.percent(made.spilled)} to {where} · {_slower(made.slowdown)}"
+        to_disk, to_ram = tr("Spills {share} to disk · {slower}"), tr("Spills {share} to RAM · {slower}")
+        words = to_disk if made.disk_layers else to_ram
+        return words.format(share=numbers.percent(made.spilled), slower=_slower(made.slowdown))
     if spare is None:
-        return "Tight · free memory unknown"
+        return tr("Tight · free memory unknown")
     if made.verdict == "no":
-        return f"Does not fit · {numbers.size(max(0, -spare))} short"
-    return f"{'Fits' if made.verdict == 'fits' else 'Tight'} · {numbers.size(spare)} spare"
+        return tr("Does not fit · {size} short").format(size=numbers.size(max(0, -spare)))
+    words = tr("Fits · {size} spare") if made.verdict == "fits" else tr("Tight · {size} spare")
+    return words.format(size=numbers.size(spare))
 
 
 def _slower(factor: float) -> str:
     """In whole factors: what is predicted is not known better."""
-    return f"about {round(factor)}× slower" if factor >= 1.5 else "a little slower"
+    if factor < 1.5:
+        return tr("a little slower")
+    return tr("about {factor}× slower").format(factor=round(factor))
 
 
 def _instead(landscape: Landscape | None) -> str:
     advice = landscape.advice if landscape is not None else None
     if advice is None or advice.plan.verdict == "no":
-        return "Choose a smaller model"
-    return f"Recommended: {bits_label(advice.plan)}, {numbers.context(advice.plan.context)} context"
+        return tr("Choose a smaller model")
+    return tr("Recommended: {format}, {tokens} context").format(
+        format=bits_label(advice.plan), tokens=numbers.context(advice.plan.context)
+    )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer
 
+from engine.words import tr
 from ui.main_window import MainWindow
 from ui.values import NoticeAction, NoticeView
 
@@ -26,7 +27,7 @@ class Undo(QObject):
     def offer(self, title: str, way_back: Callable[[], None]) -> None:
         """Say what was done, in place of what was said before, and that it can be undone."""
         self._way_back = way_back
-        undo = NoticeAction(UNDO, "Undo")
+        undo = NoticeAction(UNDO, tr("Undo"))
         self._window.show_notice(NoticeView("info", title, "", (undo,), key=UNDO))
         self._timer.start()
 

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, QTimer
 from app.conversation import BEFORE_ALL, ELSEWHERE
 from app.store_lane import StoreLane
 from engine.events import Failed
+from engine.words import tr
 from ui.main_window import MainWindow
 from ui.values import NoticeView
 
@@ -68,6 +69,7 @@ class UnsavedChats(QObject):
             self._timer.start()
 
     def _on_failed(self, failed: Failed) -> None:
-        text = f"{failed.message} {failed.hint} The chat stays in this window and is tried again."
-        notice = NoticeView("error", "The chat could not be saved.", text, (), failed.details, UNSAVED)
+        stays = tr("The chat stays in this window and is tried again.")
+        text = f"{failed.message} {failed.hint} {stays}"
+        notice = NoticeView("error", tr("The chat could not be saved."), text, (), failed.details, UNSAVED)
         self._window.show_notice(notice)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.machine_load import UNKNOWN_LOAD, MachineLoad
+from engine.words import mark, tr
 from ui import numbers
 
 HOLD_S = 2.0  # a sentence stands at least so long
@@ -64,7 +65,10 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What limits the speed. ``kind`` names it, ``share`` is the one in the sentence."""
+    """What limits the speed. ``kind`` names it, ``share`` is the one in the sentence.
+
+    ``head`` is English; ``text`` too where it is always the same, as ``sentence`` translates both.
+    """
 
     kind: str
     head: str
@@ -74,7 +78,8 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        return f"{self.head}: {self.text}" if self.text else self.head
+        head, text = tr(self.head), tr(self.text)  # a text with figures was translated before they came in
+        return f"{head}: {text}" if text else head
 
     @property
     def is_outside(self) -> bool:
@@ -83,11 +88,17 @@ class Verdict:
 
 
 NOT_MEASURED = Verdict(
-    "none", "Not measured yet", "the first answer sets the gauges and checks the prediction"
+    "none", mark("Not measured yet"), mark("the first answer sets the gauges and checks the prediction")
 )
-READING = Verdict("reading", "Slower for a moment", "another chat's message is being read between the steps")
-UNEXPLAINED = Verdict("unexplained", "Slower than predicted", "the reason is not clear yet", is_warning=True)
-UNCLEAR = Verdict("unclear", "Limit not clear yet", "")
+READING = Verdict(
+    "reading",
+    mark("Slower for a moment"),
+    mark("another chat's message is being read between the steps"),
+)
+UNEXPLAINED = Verdict(
+    "unexplained", mark("Slower than predicted"), mark("the reason is not clear yet"), is_warning=True
+)
+UNCLEAR = Verdict("unclear", mark("Limit not clear yet"), "")
 
 
 def explain(now: Situation) -> Verdict:
@@ -104,21 +115,21 @@ def _outside(now: Situation) -> Verdict | None:
     """What keeps an answer from the predicted speed, the surest sign first."""
     machine = now.machine
     if (machine.page_reads or 0.0) >= _PAGE_READS:
-        return _slower("pages", "memory is short, and parts of the model come back from the disk")
+        return _slower("pages", tr("memory is short, and parts of the model come back from the disk"))
     if now.gpu_over_bytes > 0:
-        over = numbers.size(now.gpu_over_bytes)
-        return _slower("pages", f"{over} more are reserved than the GPU has, and spill into RAM")
+        text = tr("{size} more are reserved than the GPU has, and spill into RAM")
+        return _slower("pages", text.format(size=numbers.size(now.gpu_over_bytes)))
     if machine.has_throttled:
-        return _slower("throttled", "the processor is hot and slows itself down")
+        return _slower("throttled", tr("the processor is hot and slows itself down"))
     if machine.frequency is not None and machine.frequency < _FREQUENCY:
-        why = "the laptop is on battery, and the processor" if machine.is_on_battery else "the processor"
-        speed = numbers.percent(machine.frequency)
-        return _slower("throttled", f"{why} runs at {speed} of its frequency", machine.frequency)
+        text = tr("the processor runs at {share} of its frequency")
+        if machine.is_on_battery:
+            text = tr("the laptop is on battery, and the processor runs at {share} of its frequency")
+        share = numbers.percent(machine.frequency)
+        return _slower("throttled", text.format(share=share), machine.frequency)
     if (machine.stolen or 0.0) >= _STOLEN:
-        share = numbers.percent(machine.stolen)
-        return _slower(
-            "stolen", f"other machines of this host take {share} of its time", machine.stolen or 0.0
-        )
+        text = tr("other machines of this host take {share} of its time")
+        return _slower("stolen", text.format(share=numbers.percent(machine.stolen)), machine.stolen or 0.0)
     return _others(machine, now.threads)
 
 
@@ -127,19 +138,22 @@ def _others(machine: MachineLoad, threads: int) -> Verdict | None:
     busy = machine.other_cpus or 0.0
     if busy < _OTHER_CPUS:
         return None
-    cores = f"{numbers.decimal(busy, 1)} of {machine.num_cpus} cores"
+    kind, text = "bus", tr("another program uses {busy} of {count} cores and the same memory bus")
     if busy > machine.num_cpus - threads:
-        return _slower("cores", f"another program uses {cores}", busy / machine.num_cpus)
-    return _slower("bus", f"another program uses {cores} and the same memory bus", busy / machine.num_cpus)
+        kind, text = "cores", tr("another program uses {busy} of {count} cores")
+    words = text.format(busy=numbers.decimal(busy, 1), count=machine.num_cpus)
+    return _slower(kind, words, busy / machine.num_cpus)
 
 
 def _on_disk(now: Situation) -> Verdict | None:
     if now.disk_layers:
-        text = f"{now.disk_layers} of {now.num_layers} layers are read from the disk for every token"
-        return Verdict("disk", "Memory spilled", text, is_warning=True)
+        text = tr("{some} of {all} layers are read from the disk for every token")
+        text = text.format(some=now.disk_layers, all=now.num_layers)
+        return Verdict("disk", mark("Memory spilled"), text, is_warning=True)
     if now.spilled_layers:
-        text = f"{now.spilled_layers} of {now.num_layers} layers had no room on the GPU"
-        return Verdict("spilled", "Memory spilled", text, is_warning=True)
+        text = tr("{some} of {all} layers had no room on the GPU")
+        text = text.format(some=now.spilled_layers, all=now.num_layers)
+        return Verdict("spilled", mark("Memory spilled"), text, is_warning=True)
     return None
 
 
@@ -147,19 +161,21 @@ def _drafts(now: Situation) -> Verdict | None:
     gain = now.drafts_gain
     if gain is None or gain >= _DRAFTS_LOSE:
         return None
-    text = f"checking them costs more than they save, {numbers.percent(gain)} of the speed without"
-    return Verdict("drafts", "Drafts lose", text, is_warning=True, share=gain)
+    text = tr("checking them costs more than they save, {share} of the speed without")
+    text = text.format(share=numbers.percent(gain))
+    return Verdict("drafts", mark("Drafts lose"), text, is_warning=True, share=gain)
 
 
 def _kernels(now: Situation) -> Verdict | None:
     if not now.native_missing or not now.kernels.startswith("torch"):
         return None
-    why = now.native_missing.rstrip(".")
-    return Verdict("kernels", "Slower kernel", f"{now.kernels} reads the weights. {why}", is_warning=True)
+    reads = tr("{kernels} reads the weights.").format(kernels=now.kernels)
+    text = f"{reads} {now.native_missing.rstrip('.')}"
+    return Verdict("kernels", mark("Slower kernel"), text, is_warning=True)
 
 
 def _slower(kind: str, text: str, share: float = 0.0) -> Verdict:
-    return Verdict(kind, "Slower than predicted", text, is_warning=True, share=share)
+    return Verdict(kind, mark("Slower than predicted"), text, is_warning=True, share=share)
 
 
 def _bound(now: Situation) -> Verdict:
@@ -169,26 +185,32 @@ def _bound(now: Situation) -> Verdict:
         return UNCLEAR
     if measured > _QUICKER * predicted or measured < predicted / _QUICKER:
         return UNCLEAR
-    each = "step" if now.num_chats > 1 or now.drafts_gain is not None else "token"
+    each = tr("each step") if now.num_chats > 1 or now.drafts_gain is not None else tr("each token")
     weights, kv, compute, fixed = (
         part / parts.total_s for part in (parts.weights_s, parts.kv_s, parts.compute_s, parts.fixed_s)
     )
     if max(weights, kv) >= _MAJORITY or weights + kv >= _MIXED_BYTES:
         if kv > weights:
-            size = numbers.size(parts.kv_bytes)
-            text = f"{numbers.percent(kv)} of each {each} is reading {size} of context (KV cache)"
-            return Verdict("kv", "Memory-bound", text, share=kv)
+            text = tr("{share} of {each} is reading {size} of context (KV cache)")
+            text = text.format(share=numbers.percent(kv), each=each, size=numbers.size(parts.kv_bytes))
+            return Verdict("kv", mark("Memory-bound"), text, share=kv)
+        head, text = mark("Memory-bound"), tr("{share} of {each} is reading {size} of weights")
+        if parts.fits_cache:
+            head = mark("Cache-bound")
+            text = tr("{share} of {each} is reading {size} of weights from the processor's cache")
         size = numbers.size(parts.weights_bytes)
-        place = " from the processor's cache" if parts.fits_cache else ""
-        text = f"{numbers.percent(weights)} of each {each} is reading {size} of weights{place}"
-        return Verdict("weights", "Cache-bound" if place else "Memory-bound", text, share=weights)
+        text = text.format(share=numbers.percent(weights), each=each, size=size)
+        return Verdict("weights", head, text, share=weights)
     if compute >= _MAJORITY:
-        chats = f" for {now.num_chats} chats" if now.num_chats > 1 else ""
-        text = f"{numbers.percent(compute)} of each {each} is arithmetic{chats} that reading does not hide"
-        return Verdict("arithmetic", "Compute-bound", text, share=compute)
+        text = tr("{share} of {each} is arithmetic that reading does not hide")
+        if now.num_chats > 1:
+            text = tr("{share} of {each} is arithmetic for {chats} chats that reading does not hide")
+        text = text.format(share=numbers.percent(compute), each=each, chats=now.num_chats)
+        return Verdict("arithmetic", mark("Compute-bound"), text, share=compute)
     if fixed >= _MAJORITY:
-        text = f"{numbers.percent(fixed)} of each {each} is the fixed cost of {now.num_layers} layers"
-        return Verdict("fixed", "Overhead-bound", text, share=fixed)
+        text = tr("{share} of {each} is the fixed cost of {layers} layers")
+        text = text.format(share=numbers.percent(fixed), each=each, layers=now.num_layers)
+        return Verdict("fixed", mark("Overhead-bound"), text, share=fixed)
     return UNCLEAR
 
 

@@ -1,6 +1,6 @@
 """What was measured of a machine's speed, as predictions take it and as it is kept.
 
-Words of `engine.types`, frozen values, standard library only. Units are in the names.
+Words of `engine.machine`, frozen values, standard library only. Units are in the names.
 """
 
 from __future__ import annotations

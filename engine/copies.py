@@ -24,6 +24,7 @@ from engine.kv.cache import KVCache
 from engine.models.decoder import Runner, Segment
 from engine.text.chat import ChatText
 from engine.types import CopiesPoint, GenerateRequest, LoadPlan, MeasureWish
+from engine.words import decimal, tr
 
 _WARM_STEPS = 2
 _LEAST_SPARE = 0.1  # of the free memory, left to everybody else
@@ -137,7 +138,8 @@ class CopiesMeasurement:
                 try:
                     self._copies.append(_Copy(self._runner.new_cache(capacity)))
                 except torch.OutOfMemoryError:
-                    raise MemoryLimitError(f"There is no room for {point.copies} caches.") from None
+                    said = tr("There is no room for {count} caches.").format(count=point.copies)
+                    raise MemoryLimitError(said) from None
 
     def _check_free(self, capacity: int) -> None:
         """Memory of a cache is taken when it fills: one that is there already counts with all it may take."""
@@ -148,7 +150,9 @@ class CopiesMeasurement:
         need = self._cache_bytes(capacity)
         if need + unused > (1 - _LEAST_SPARE) * free:
             raise MemoryLimitError(
-                f"Another cache needs {need / 1e9:.2f} GB and {max(0, free - unused) / 1e9:.2f} GB are free."
+                tr("Another cache needs {needed} GB and {free} GB are free.").format(
+                    needed=decimal(need / 1e9, 2), free=decimal(max(0, free - unused) / 1e9, 2)
+                )
             )
 
     def _cache_bytes(self, capacity: int) -> int:

@@ -59,6 +59,7 @@ from engine.quant.thread_choice import ThreadChoice
 from engine.text.chat import ChatText
 from engine.types import GenerateRequest, LoadPlan, MeasureWish, MemoryParts
 from engine.waiting import saying
+from engine.words import tr
 
 _LAST_READ = 0.98  # of a load: what comes behind are the first steps
 _NO_MEMORY = re.compile(r"allocate memory|out of memory|not enough memory", re.IGNORECASE)
@@ -159,7 +160,8 @@ class Engine:
                 store = runner.new_store(own.context, own.prefill_piece, plan.max_sequences)
             yield from saying(self._warming_up(own, runner, store), LoadProgress(_LAST_READ, "draft model"))
         except EngineError as error:
-            return without_draft(plan), None, f"No draft model is used. {error}"
+            warning = tr("No draft model is used.")
+            return without_draft(plan), None, f"{warning} {error}"
         model = DraftModel(own, runner, store, plan.model.vocab_size, text.tokenizer.eos_ids)
         return plan, model, ""
 
@@ -250,7 +252,7 @@ class Engine:
         """
         model = self._require_model()
         if model.scheduler.is_busy:
-            raise EngineBusyError("An answer is being written.", "Measure again when it has ended.")
+            raise EngineBusyError(tr("An answer is being written."), tr("Measure again when it has ended."))
         with _device_errors():
             measurement = CopiesMeasurement(model.runner, model.text, model.plan, wish, self._clock)
             yield from measurement.run()
@@ -281,7 +283,7 @@ class Engine:
 
     def _require_model(self) -> _Model:
         if self._model is None:
-            raise EngineBusyError("No model is loaded.", "Choose a model first.")
+            raise EngineBusyError(tr("No model is loaded."), tr("Choose a model first."))
         return self._model
 
     def _check_free(self, plan: LoadPlan) -> None:
@@ -305,8 +307,10 @@ class Engine:
                     store.drop(cache)
                 if bool(logits.isnan().any()):
                     raise NumericsError(
-                        f"{plan.model.path}: the weights give no numbers as {plan.format}.",
-                        "Choose another format; if that fails too, download the model again.",
+                        tr("{path}: the weights give no numbers as {format}.").format(
+                            path=plan.model.path, format=plan.format
+                        ),
+                        tr("Choose another format; if that fails too, download the model again."),
                     )
             yield
 
@@ -326,12 +330,14 @@ def _device_errors() -> Iterator[None]:
         yield
     except torch.AcceleratorError as error:
         raise DeviceError(
-            f"The GPU stopped working: {str(error).partition(chr(10))[0]}.",
-            "Start the program again. If this comes back, load the model on the processor (--device cpu).",
+            tr("The GPU stopped working: {reason}.").format(reason=str(error).partition("\n")[0]),
+            tr(
+                "Start the program again. If this comes back, load the model on the processor (--device cpu)."
+            ),
         ) from None
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not _NO_MEMORY.search(str(error)):
             raise
         raise MemoryLimitError(
-            "There is not enough memory.", "Choose a smaller format or a shorter context."
+            tr("There is not enough memory."), tr("Choose a smaller format or a shorter context.")
         ) from None

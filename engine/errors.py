@@ -3,6 +3,8 @@
 Everything else that is raised is our own fault and is reported as a bug.
 """
 
+from engine.words import tr
+
 
 class EngineError(Exception):
     """An expected failure with a plain sentence and a hint; ``kind`` is stable and machine-readable."""
@@ -25,9 +27,16 @@ class ModelFileError(EngineError):
 
 
 class UnsupportedModelError(EngineError):
-    """The file is sound, but this program cannot run what it holds (architecture, type, tokenizer)."""
+    """The file is sound, but this program cannot run what it holds (architecture, type, tokenizer).
+
+    ``reason`` says in a part of a sentence which option of the model it lacks, where it is one.
+    """
 
     kind = "unsupported"
+
+    def __init__(self, message: str, hint: str = "", reason: str = "") -> None:
+        super().__init__(message, hint)
+        self.reason = reason
 
 
 class UnsafeModelError(EngineError):
@@ -55,8 +64,11 @@ class NoTemplateError(TemplateError):
 
     def __init__(self) -> None:
         super().__init__(
-            "This model has no chat template, so it is not made for chatting.",
-            "Choose one made for chat (often named Instruct or Chat), or have your text continued as it is.",
+            tr("This model has no chat template, so it is not made for chatting."),
+            tr(
+                "Choose one made for chat (often named Instruct or Chat), "
+                "or have your text continued as it is."
+            ),
         )
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from engine.calibration import Calibration
 from engine.capabilities import CAN_ALL, Capabilities
-from engine.types import NO_BYTES, CopiesPoint, Gpu, LoadPlan, MemoryParts
+from engine.machine import Gpu
+from engine.types import NO_BYTES, CopiesPoint, LoadPlan, MemoryParts
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Iterator
 
 from engine.errors import EngineError
+from engine.words import tr
 
 
 def printable(text: str, most: int = 80) -> str:
@@ -41,9 +42,9 @@ def plain_errors() -> Iterator[None]:
 def shown(value: object, most: int = 80) -> str:
     """A foreign value as Python writes it, on one line; a container or a huge number by its kind alone."""
     if isinstance(value, int) and value.bit_length() > 200:
-        return "an enormous number"
+        return tr("an enormous number")
     if isinstance(value, list | dict):
-        return f"a {type(value).__name__}"
+        return tr("a list") if isinstance(value, list) else tr("a dict")
     if isinstance(value, str) and len(value) > most - 2:
         value = value[: most - 3] + "…"
     text = repr(value)

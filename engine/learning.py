@@ -18,7 +18,8 @@ from engine.fit.step_parts import step_parts
 from engine.hardware.calibration import calibrating
 from engine.hardware.calibration_file import CalibrationFile
 from engine.hardware.probe import probe
-from engine.types import Hardware, LoadPlan
+from engine.machine import Hardware
+from engine.types import LoadPlan
 
 LEAST_STEPS = 12  # of an answer that something is learnt from
 LENGTHS = 6  # of a context, at most, that an answer's steps are told apart by

@@ -26,6 +26,7 @@ from engine.text.same_vocabulary import difference
 from engine.text.tokenizer import Tokenizer
 from engine.types import LoadPlan, ModelSpec
 from engine.waiting import in_background, until_done
+from engine.words import tr
 
 _OPENED, _READ = 0.02, 0.98  # of the whole load
 
@@ -58,7 +59,8 @@ def read_draft(plan: LoadPlan, tokenizer: Tokenizer) -> Generator[LoadProgress, 
     assert draft is not None
     for spec in (plan.model, draft.model):
         if spec.capabilities.no_trim:
-            raise WishError(f"{spec.name} cannot go with a draft model. {spec.capabilities.no_trim}")
+            said = tr("{name} cannot go with a draft model.").format(name=spec.name)
+            raise WishError(f"{said} {spec.capabilities.no_trim}")
     checkpoint = yield from _opened(draft.model)
     with checkpoint:
         comparing = in_background(functools.partial(_compare, checkpoint, tokenizer), "decodeck-vocabulary")
@@ -92,15 +94,20 @@ def _compare(checkpoint: Checkpoint, tokenizer: Tokenizer) -> None:
     found = difference(tokenizer, tokenizers.load(checkpoint.spec.path, header))
     if found:
         raise WishError(
-            f"{checkpoint.spec.name} cannot draft for this model: {found}.",
-            "Choose a smaller model of the same family.",
+            tr("{name} cannot draft for this model: {reason}.").format(
+                name=checkpoint.spec.name, reason=found
+            ),
+            tr("Choose a smaller model of the same family."),
         )
 
 
 def lacks(plan: LoadPlan, can: Capabilities) -> tuple[str, ...]:
     """What its runner cannot do, in sentences for the user; the first says who it is."""
     generic = plan.model.generic
-    return () if generic is None else (f"Runs through transformers, slower: {generic.reason}.", *can.reasons)
+    if generic is None:
+        return ()
+    said = tr("Runs through transformers, slower: {reason}.").format(reason=generic.reason)
+    return (said, *can.reasons)
 
 
 def timed(

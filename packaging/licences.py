@@ -1,12 +1,12 @@
 """``python packaging/licences.py``: collects the licences of all that is shipped into assets/licences.
 
-Walks what the program needs, and what that needs in turn, as installed in this environment. A project whose
-wheel holds no text gets the standard text of the licence it names; where there is none, the command fails.
+Walks what the program needs with the extras that are shipped, and what that needs in turn, as installed in
+this environment. A project whose wheel holds no text gets the standard text of the licence it names; where
+there is none, the command fails. Those of Debian's libraries are collected while a folder is built.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import re
 import sys
@@ -16,11 +16,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
+from contents import EXTRAS
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "assets" / "licences"
 PREFIX, STANDARD = "python-", "standard-"
+_BUILT_WITH = ("pyinstaller",)  # its bootloader begins every built folder
 _IS_LICENCE = re.compile(r"(licen[cs]e|copying|notice)[^/]*$", re.IGNORECASE)
 _NO_TEXT = (".py", ".pyc", ".pyi", ".html")
 # What a wheel without a text says of itself, and the standard texts that stand for it.
@@ -114,13 +116,10 @@ def _standard_texts(licence: str) -> Iterator[str]:
             return
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Write the files; 1 where something that is shipped has no licence text."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--extra", action="append", default=[], help="an extra that is shipped too")
-    options = parser.parse_args(arguments)
     try:
-        projects = shipped(options.extra)
+        projects = [*shipped(EXTRAS), *map(distribution, _BUILT_WITH)]
     except PackageNotFoundError as error:
         print(f"{error.name} is not installed: install what is shipped first.", file=sys.stderr)
         return 1
@@ -141,4 +140,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

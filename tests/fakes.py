@@ -7,6 +7,7 @@ import threading
 from collections.abc import Generator
 from dataclasses import replace
 
+from engine.calibration import Calibration
 from engine.errors import EngineBusyError, EngineError
 from engine.events import (
     AnswerStats,
@@ -24,17 +25,8 @@ from engine.events import (
     Prefilled,
     StepStats,
 )
-from engine.types import (
-    Calibration,
-    GenerateRequest,
-    Hardware,
-    LoadPlan,
-    LoadSpec,
-    MeasureWish,
-    ModelSpec,
-    RopeSpec,
-    TensorInfo,
-)
+from engine.machine import Hardware
+from engine.types import GenerateRequest, LoadPlan, LoadSpec, MeasureWish, ModelSpec, RopeSpec, TensorInfo
 
 HARDWARE = Hardware("Test processor", 2, 16_000_000_000, 8_000_000_000)
 

@@ -19,9 +19,9 @@ from PySide6.QtCore import QEventLoop, QObject, Qt, QTimer
 from PySide6.QtWidgets import QApplication
 
 from ui import theme
+from ui.chat_values import MessageView
 from ui.main_window import MainWindow
 from ui.transcript import Transcript
-from ui.values import MessageView
 
 GOAL_MS = 50.0  # at the 99th percentile
 _TICK_S = 0.004

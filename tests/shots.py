@@ -20,6 +20,9 @@ from PySide6.QtCore import QLocale, QPointF, QRectF
 from PySide6.QtGui import QFont, QFontMetricsF, QPainter, QTextLayout
 from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QLabel, QWidget
 
+from app import language
+from app.main import scale
+from engine.words import LANGUAGES
 from tests.ui import states
 from tests.ui.chat_states import CHAT_STATES
 from tests.ui.composer_states import COMPOSER_STATES
@@ -165,11 +168,15 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.shots", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", choices=sorted(STATES), action="append", help="only this state")
+    parser.add_argument("--scale", type=int, default=100, help="percent, as on a screen of fine pixels")
+    parser.add_argument("--language", choices=sorted(LANGUAGES), default="en", help="of the window")
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
-    QLocale.setDefault(QLocale(QLocale.Language.English))
+    scale(options.scale)
+    QLocale.setDefault(language.locale(options.language))
     app = QApplication.instance() or QApplication([])
     assert isinstance(app, QApplication)
+    language.use(options.language)
     faults: list[str] = []
     with watch_painting() as texts:
         for choice in ("dark", "light"):

@@ -16,19 +16,21 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.words import tr
 from ui import theme
 from ui.controls import Button
 from ui.label import Label
 from ui.settings_controls import Select
 
 _SIZE = QSize(560, 520)
-_COLLECTED = ("python", "standard")  # how files of packaging/licences.py begin
+# How files begin that packaging/licences.py makes, and those of a built folder for what is the system's.
+_COLLECTED = ("python", "standard", "system")
 _PACKAGES = (("PyTorch", "torch"), ("PySide6", "PySide6-Essentials"), ("Tokenizers", "tokenizers"))
 
 
 def read_versions() -> tuple[tuple[str, str], ...]:
     """Names and versions of the program and what it stands on; what is not installed is left out."""
-    rows = [("Decodeck", _version("decodeck") or "from source"), ("Python", platform.python_version())]
+    rows = [("Decodeck", _version("decodeck") or tr("from source")), ("Python", platform.python_version())]
     rows.append(("Qt", str(qVersion())))
     rows += [(label, found) for label, name in _PACKAGES if (found := _version(name))]
     return tuple(rows)
@@ -49,7 +51,9 @@ def read_licence(name: str) -> str:
 def licence_label(name: str) -> str:
     """What a licence is listed as."""
     kind, _, rest = name.partition("-")
-    return f"{rest} (text of the licence)" if kind == "standard" else rest if kind == "python" else name
+    if kind == "standard":
+        return tr("{name} (text of the licence)").format(name=rest)
+    return rest if kind in _COLLECTED else name
 
 
 def _version(name: str) -> str:
@@ -64,19 +68,19 @@ class AboutDialog(QDialog):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle("About Decodeck")
+        self.setWindowTitle(tr("About Decodeck"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(_SIZE if parent is None else _SIZE.boundedTo(parent.window().size()))
         column = QVBoxLayout(self)
         column.setContentsMargins(24, 20, 24, 20)
         column.setSpacing(12)
         column.addWidget(Label("Decodeck", "title-l"))
-        text = "Chat with models on this computer. Licensed under Apache-2.0."
+        text = tr("Chat with models on this computer. Licensed under Apache-2.0.")
         column.addWidget(Label(text, "ui", "text2", 400, wrap=True))
         column.addLayout(self._make_versions())
         column.addSpacing(4)
-        column.addWidget(Label("Licences of what it stands on", "ui", "text1", 600))
-        self.licences = Select("Licence of")
+        column.addWidget(Label(tr("Licences of what it stands on"), "ui", "text1", 600))
+        self.licences = Select(tr("Licence of"))
         for name in licence_names():
             self.licences.addItem(licence_label(name), name)
         self.text = self._make_text()
@@ -100,7 +104,7 @@ class AboutDialog(QDialog):
         view = QPlainTextEdit()
         view.setReadOnly(True)
         view.setTabChangesFocus(True)
-        view.setAccessibleName("Text of the licence")
+        view.setAccessibleName(tr("Text of the licence"))
         view.setFont(theme.font("small"))
         colors = theme.palette()
         view.setStyleSheet(
@@ -115,7 +119,7 @@ class AboutDialog(QDialog):
     def _make_buttons(self) -> QHBoxLayout:
         row = QHBoxLayout()
         row.addStretch(1)
-        close = Button("Close", None, "secondary")
+        close = Button(tr("Close"), None, "secondary")
         close.clicked.connect(self.close)
         row.addWidget(close)
         return row

@@ -9,11 +9,12 @@ from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetricsF, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
-from ui import numbers, theme
+from engine.words import tr
+from ui import theme
+from ui.chat_values import AttachmentView
 from ui.controls import ThemedButton
 from ui.label import plain_tooltip
 from ui.painting import Run, centred_baseline, draw_runs, runs_width
-from ui.values import AttachmentView
 
 CHIP_PX, GAP = 28, 6
 MOST_WIDTH = 400
@@ -25,8 +26,10 @@ _REMOVE_KEYS = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 def cost_words(view: AttachmentView) -> str:
     """ "1,204 tokens", "reading…", and what of the file it is."""
     if view.is_reading:
-        return "reading…"
-    cost = "" if view.tokens is None else f"{numbers.count(view.tokens)}{numbers.NBSP}tokens"
+        return tr("reading…")
+    cost = ""
+    if view.tokens is not None:
+        cost = tr("%n\u00a0token(s)", "", view.tokens)
     return " · ".join(part for part in (cost, view.note) if part)
 
 
@@ -42,8 +45,9 @@ class AttachmentChip(ThemedButton):
         """Show another cost."""
         self._view = view
         cost = cost_words(view)
-        self.setAccessibleName(f"{view.name}{', ' if cost else ''}{cost}. Press to remove")
-        self.setToolTip(plain_tooltip(f"{view.name} · {cost}" if cost else view.name, "Remove (Del)"))
+        words = tr("{name}, {cost}. Press to remove") if cost else tr("{name}. Press to remove")
+        self.setAccessibleName(words.format(name=view.name, cost=cost))
+        self.setToolTip(plain_tooltip(f"{view.name} · {cost}" if cost else view.name, tr("Remove (Del)")))
         self.update()
 
     def _runs(self, width: float | None = None) -> list[Run]:
@@ -101,7 +105,7 @@ class AttachmentRow(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.chips: list[AttachmentChip] = []
-        self.setAccessibleName("Attached files")
+        self.setAccessibleName(tr("Attached files"))
         self.hide()
 
     def set_views(self, views: Sequence[AttachmentView]) -> None:

@@ -7,7 +7,8 @@ from math import ceil
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPen
 
-from ui import numbers, theme
+from engine.words import tr
+from ui import theme
 from ui.attachment_text import AttachedText
 from ui.blocks import GAP, RIGHT, Control, Item, Look
 from ui.code_block import CodeItem, CodeSource
@@ -33,8 +34,7 @@ class AttachmentItem(Item):
         self.number, self.is_open = number, is_open
         self.is_queued = False
         self._file = file
-        count = file.text.removesuffix("\n").count("\n") + 1
-        self._size = "1 line" if count == 1 else f"{numbers.count(count)} lines"
+        self._size = tr("%n line(s)", "", file.text.removesuffix("\n").count("\n") + 1)
         self._actions = actions
         self.height = _HEIGHT
         self.gap = GAP if not number else 6
@@ -47,7 +47,8 @@ class AttachmentItem(Item):
     @property
     def name(self) -> str:
         """What assistive technology says of it."""
-        return f"Attached {self._file.name}, {'expanded' if self.is_open else 'collapsed'}"
+        words = tr("Attached {name}, expanded") if self.is_open else tr("Attached {name}, collapsed")
+        return words.format(name=self._file.name)
 
     def _runs(self) -> list[Run]:
         colors, file = theme.palette(), self._file
@@ -94,7 +95,7 @@ class AttachmentItem(Item):
             if self.is_queued:
                 painter.setFont(theme.font("small"))
                 painter.setPen(colors.text3)
-                painter.drawText(QRectF(0, 0, left, _HEIGHT), RIGHT, "queued")
+                painter.drawText(QRectF(0, 0, left, _HEIGHT), RIGHT, tr("queued"))
 
 
 class MoreLinesItem(Item):
@@ -104,7 +105,7 @@ class MoreLinesItem(Item):
 
     def __init__(self, count: int) -> None:
         super().__init__()
-        self.sentence = f"{numbers.count(count)} more lines; Copy takes all of them"
+        self.sentence = tr("%n more line(s); Copy takes all of them", "", count)
         self.height = 20
 
     def paint(self, painter: QPainter, clip: QRectF, look: Look) -> None:

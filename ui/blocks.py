@@ -11,6 +11,7 @@ from typing import NamedTuple
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter
 
+from engine.words import tr
 from ui import theme
 from ui.markdown import Prose, Rule
 from ui.markdown_source import prose_source
@@ -247,8 +248,9 @@ class ProseItem(Item):
             return []
         self.fit(self._width)
         assert self._layout
+        words = tr("Link, {text}, {address}")
         return [
-            Control(f"{LINK}{href}", rect.translated(self._origin()), f"Link, {text}, {href}")
+            Control(f"{LINK}{href}", rect.translated(self._origin()), words.format(text=text, address=href))
             for text, href, rect in self._layout.links()
         ]
 

@@ -8,6 +8,7 @@ from math import ceil
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen
 
+from engine.words import tr
 from ui import theme
 from ui.blocks import GAP, LINE_PX, RIGHT, Control, Item, Look
 from ui.message_actions import ACTION_PX, MessageActions
@@ -95,7 +96,7 @@ class BubbleItem(Item):
             painter.setFont(theme.font("small"))
             painter.setPen(colors.text3)
             label = QRectF(0, 0, left - 12, LINE_PX + 2 * _PAD_Y)
-            painter.drawText(label, RIGHT, "queued")
+            painter.drawText(label, RIGHT, tr("queued"))
         self._layout.draw(painter, self._origin(), look.selection, clip)
         if self._is_first:
             self._shape.actions.paint(painter, left - _ASIDE_GAP, _ACTIONS_TOP, look)

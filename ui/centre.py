@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
+from engine.words import tr
 from ui import theme
 from ui.column import column
 from ui.composer import Composer
@@ -57,8 +58,8 @@ class Centre(QWidget):
         """Show the welcome or the transcript."""
         if is_shown or not self.is_explaining:
             self._stack.setCurrentWidget(self.first_start if is_shown else self.transcript)
-        self.composer.set_placeholder("Write your first message" if is_shown else "Write a message")
-        self.composer.set_enter_verb("send when ready" if is_shown else "send")
+        self.composer.set_placeholder(tr("Write your first message") if is_shown else tr("Write a message"))
+        self.composer.set_enter_verb(tr("send when ready") if is_shown else tr("send", "what a key does"))
 
     @property
     def is_explaining(self) -> bool:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QFileDialog
 
+from engine.words import tr
+from ui.chat_values import FolderRow, SearchView
 from ui.label import one_line
-from ui.values import FolderRow, SearchView
 
 if TYPE_CHECKING:
     from ui.main_window import MainWindow
 
-IMPORT_FILTER = "Chats (*.json *.jsonl *.zip);;All files (*)"
 _KINDS = {"md": "Markdown (*.md)", "json": "JSON (*.json)"}
 _NAME_CHARS = 60
 
@@ -149,7 +149,7 @@ class ChatControls(QObject):
 
     def choose_export(self, chat_id: str, kind: str) -> None:
         """Open the dialog for the file that chats are written to."""
-        dialog = QFileDialog(self._window, "Export chat" if chat_id else "Export chats")
+        dialog = QFileDialog(self._window, tr("Export chat") if chat_id else tr("Export chats"))
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setNameFilter(_KINDS[kind])
         dialog.setDefaultSuffix(kind)
@@ -159,9 +159,9 @@ class ChatControls(QObject):
 
     def choose_import(self) -> None:
         """Open the dialog for files of chats, of this program and of others."""
-        dialog = QFileDialog(self._window, "Import chats")
+        dialog = QFileDialog(self._window, tr("Import chats"))
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
-        dialog.setNameFilter(IMPORT_FILTER)
+        dialog.setNameFilters([tr("Chats (*.json *.jsonl *.zip)"), tr("All files (*)")])
         dialog.filesSelected.connect(self.import_requested)
         dialog.open()
 
@@ -169,4 +169,4 @@ class ChatControls(QObject):
 def _file_name(title: str) -> str:
     """A title as every system takes it for a name."""
     kept = "".join(char if char.isalnum() or char in " -_().," else " " for char in one_line(title))
-    return " ".join(kept.split())[:_NAME_CHARS].strip(" .") or "Chats"
+    return " ".join(kept.split())[:_NAME_CHARS].strip(" .") or tr("Chats")

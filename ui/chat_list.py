@@ -10,12 +10,13 @@ from PySide6.QtCore import QEvent, QModelIndex, QPoint, Qt, Signal
 from PySide6.QtGui import QAction, QContextMenuEvent, QFocusEvent, QKeyEvent, QKeySequence, QMouseEvent
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QMenu, QWidget
 
+from engine.words import mark, tr
 from ui import theme
 from ui.chat_list_model import ROW_ROLE, ChatListModel
 from ui.chat_row import ChatRowDelegate, menu_target, row_area
-from ui.values import ChatRow, FolderRow
+from ui.chat_values import ChatRow, FolderRow
 
-NEW_FOLDER = "New folder"
+NEW_FOLDER = mark("New folder")
 
 
 class ChatList(QListView):
@@ -52,7 +53,7 @@ class ChatList(QListView):
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setAccessibleName("Chats")
+        self.setAccessibleName(tr("Chats"))
         self.viewport().setAutoFillBackground(False)
         self.chats.renamed.connect(self.chat_renamed)
         self.chats.folder_renamed.connect(self.folder_renamed)
@@ -117,9 +118,9 @@ class ChatList(QListView):
 
     def _fill_chat_menu(self, menu: QMenu, index: QModelIndex, row: ChatRow) -> None:
         chat_id = row.chat_id
-        _add(menu, "Unpin" if row.is_pinned else "Pin", lambda: self._pin(chat_id), "Ctrl+P")
-        _add(menu, "Rename", lambda: self.rename(index), "F2")
-        folders = menu.addMenu("Move to folder")
+        _add(menu, tr("Unpin") if row.is_pinned else tr("Pin"), lambda: self._pin(chat_id), "Ctrl+P")
+        _add(menu, tr("Rename"), lambda: self.rename(index), "F2")
+        folders = menu.addMenu(tr("Move to folder"))
         for folder in self._folders:
             name = folder.name.replace("&", "&&")
             move = _add(folders, name, partial(self._move, chat_id, folder.folder_id))
@@ -127,26 +128,27 @@ class ChatList(QListView):
             move.setChecked(folder.folder_id == row.folder_id)
         if self._folders:
             folders.addSeparator()
-        _add(folders, "New folder…", lambda: self.new_folder(chat_id))
+        _add(folders, tr("New folder…"), lambda: self.new_folder(chat_id))
         if row.folder_id:
-            _add(folders, "No folder", lambda: self._move(chat_id, ""))
-        export = menu.addMenu("Export")
-        _add(export, "As Markdown…", lambda: self.export_requested.emit(chat_id, "md"))
-        _add(export, "As JSON…", lambda: self.export_requested.emit(chat_id, "json"))
+            _add(folders, tr("No folder"), lambda: self._move(chat_id, ""))
+        export = menu.addMenu(tr("Export"))
+        _add(export, tr("As Markdown…"), lambda: self.export_requested.emit(chat_id, "md"))
+        _add(export, tr("As JSON…"), lambda: self.export_requested.emit(chat_id, "json"))
         menu.addSeparator()
-        _add(menu, "Delete", self._request_delete, "Del")
+        _add(menu, tr("Delete"), self._request_delete, "Del")
 
     def _fill_folder_menu(self, menu: QMenu, index: QModelIndex, row: FolderRow) -> None:
-        _add(menu, "Close" if row.is_open else "Open", lambda: self.folder_toggled.emit(row.folder_id))
-        _add(menu, "Rename", lambda: self.rename(index), "F2")
-        _add(menu, "New folder…", lambda: self.new_folder(""))
+        toggle = tr("Close", "a folder") if row.is_open else tr("Open", "a folder")
+        _add(menu, toggle, lambda: self.folder_toggled.emit(row.folder_id))
+        _add(menu, tr("Rename"), lambda: self.rename(index), "F2")
+        _add(menu, tr("New folder…"), lambda: self.new_folder(""))
         menu.addSeparator()
-        _add(menu, "Delete folder", self._request_delete, "Del")
+        _add(menu, tr("Delete folder"), self._request_delete, "Del")
 
     def new_folder(self, chat_id: str) -> None:
         """Ask for a new folder, for a chat or empty; its name is typed where it stands."""
         self._names_folder = self._may_move = True
-        self.folder_added.emit(NEW_FOLDER, chat_id)
+        self.folder_added.emit(tr(NEW_FOLDER), chat_id)
 
     def _pin(self, chat_id: str) -> None:
         self._may_move = True

@@ -9,8 +9,9 @@ from typing import Any
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 from PySide6.QtWidgets import QWidget
 
+from engine.words import tr
+from ui.chat_values import ChatRow, FolderRow
 from ui.label import one_line, plain_tooltip
-from ui.values import ChatRow, FolderRow
 
 Index = QModelIndex | QPersistentModelIndex
 Entry = ChatRow | FolderRow | str
@@ -97,7 +98,7 @@ class ChatListModel(QAbstractListModel):
         if role == Qt.ItemDataRole.AccessibleTextRole:
             return _spoken(entry)
         if role == Qt.ItemDataRole.ToolTipRole:
-            notes = _notes(entry) if isinstance(entry, ChatRow) else []
+            notes = [note for note, _ in _notes(entry)] if isinstance(entry, ChatRow) else []
             return plain_tooltip("\n".join([one_line(_name(entry)), *notes])).replace("\n", "<br>")
         return entry if role == ROW_ROLE else None
 
@@ -145,15 +146,18 @@ def _name(entry: ChatRow | FolderRow) -> str:
 
 def _spoken(entry: ChatRow | FolderRow) -> str:
     if isinstance(entry, FolderRow):
-        chats = f"{entry.count} chat{'' if entry.count == 1 else 's'}"
-        return f"{entry.name}, folder, {chats}, {'open' if entry.is_open else 'closed'}"
-    notes = (note[0].lower() + note[1:] for note in _notes(entry))
-    parts = (entry.title, entry.detail.replace(" · ", ", "), *notes)
+        words = (
+            tr("{name}, folder, {chats}, open") if entry.is_open else tr("{name}, folder, {chats}, closed")
+        )
+        return words.format(name=entry.name, chats=tr("%n chat(s)", "", entry.count))
+    parts = (entry.title, entry.detail.replace(" · ", ", "), *(note for _, note in _notes(entry)))
     return ", ".join(part for part in parts if part)
 
 
-def _notes(row: ChatRow) -> list[str]:
-    """What the signs in a row mean."""
-    notes = ["Pinned"] if row.is_pinned else []
-    notes += ["Not stored"] if row.is_temporary else []
-    return notes + (["An answer is being written"] if row.is_writing else [])
+def _notes(row: ChatRow) -> list[tuple[str, str]]:
+    """What the signs in a row mean: as a line, and within a sentence."""
+    notes = [(tr("Pinned"), tr("pinned"))] if row.is_pinned else []
+    notes += [(tr("Not stored"), tr("not stored"))] if row.is_temporary else []
+    if row.is_writing:
+        notes.append((tr("An answer is being written"), tr("an answer is being written")))
+    return notes

@@ -8,11 +8,12 @@ from PySide6.QtCore import QAbstractItemModel, QEvent, QPointF, QRect, QRectF, Q
 from PySide6.QtGui import QFontMetricsF, QMouseEvent, QPainter
 from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
+from engine.words import tr
 from ui import theme
 from ui.chat_list_model import MAX_TITLE, ROW_ROLE, Index
+from ui.chat_values import ChatRow, FolderRow
 from ui.label import one_line
 from ui.painting import with_alpha
-from ui.values import ChatRow, FolderRow
 
 if TYPE_CHECKING:
     from ui.chat_list import ChatList
@@ -103,7 +104,7 @@ class ChatRowDelegate(QStyledItemDelegate):
     def _paint_texts(self, painter: QPainter, area: QRect, row: ChatRow, *, is_narrow: bool) -> None:
         colors = theme.palette()
         left = 12 + (_INDENT if row.folder_id and not row.is_pinned and not row.is_temporary else 0)
-        detail = " · ".join(part for part in (row.is_temporary and "Not stored", row.detail) if part)
+        detail = " · ".join(part for part in (row.is_temporary and tr("Not stored"), row.detail) if part)
         lines = (
             (row.title, theme.font("ui", 600), colors.text1, 5, 20, 40 if is_narrow else 12),
             (detail, theme.font("small"), colors.text3, 25, 16, 36 if row.is_writing else 12),
@@ -125,7 +126,7 @@ class ChatRowDelegate(QStyledItemDelegate):
         editor = QLineEdit(parent)
         editor.setObjectName("rename")
         is_chat = isinstance(index.data(ROW_ROLE), ChatRow)
-        editor.setAccessibleName("Chat title" if is_chat else "Folder name")
+        editor.setAccessibleName(tr("Chat title") if is_chat else tr("Folder name"))
         editor.setMaxLength(MAX_TITLE)
         editor.setFont(theme.font("ui", 600))
         editor.setFrame(False)

@@ -9,6 +9,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.words import mark, tr
 from ui import numbers, theme
 from ui.controls import ThemedButton
 from ui.label import key_text, plain_tooltip
@@ -19,12 +20,15 @@ _HEIGHT = 32
 _LEFT = 30.0  # of the words, after the dot
 _RIGHT = 38.0  # for the arrow
 _SHORT_S = 5.0  # a shorter wait is not worth a figure
-_PROGRESS = {ModelState.LOADING: "Loading", ModelState.DOWNLOADING: "Downloading"}
+_PROGRESS = {
+    ModelState.LOADING: (mark("Loading"), mark("Loading {percent}%")),
+    ModelState.DOWNLOADING: (mark("Downloading"), mark("Downloading {percent}%")),
+}
 _WORDS = {
-    ModelState.READY: "Ready",
-    ModelState.GENERATING: "Generating",
-    ModelState.FAILED: "Could not load",
-    ModelState.UNLOADED: "Loads with the next message",
+    ModelState.READY: mark("Ready"),
+    ModelState.GENERATING: mark("Generating"),
+    ModelState.FAILED: mark("Could not load"),
+    ModelState.UNLOADED: mark("Loads with the next message"),
 }
 
 
@@ -69,26 +73,31 @@ class ModelChip(ThemedButton):
     @property
     def state_words(self) -> str:
         """The state in words, with its percentage, and how long a long load still takes."""
-        verb, left_s = _PROGRESS.get(self._view.state), self._view.seconds_left
-        if verb is None:
-            return _WORDS.get(self._view.state) or key_text("Ctrl+M").replace("+", " ")
+        words, left_s = _PROGRESS.get(self._view.state), self._view.seconds_left
+        if words is None:
+            return tr(_WORDS.get(self._view.state, "")) or key_text("Ctrl+M").replace("+", " ")
+        without_figure, with_figure = words
+        if self._view.percent is None:
+            return tr(without_figure)
         left = "" if left_s is None or left_s <= _SHORT_S else f" · {numbers.time_left(left_s)}"
-        return verb if self._view.percent is None else f"{verb} {self._view.percent}%{left}"
+        return tr(with_figure).format(percent=self._view.percent) + left
 
     def _describe(self) -> None:
+        keys = key_text("Ctrl+M")
         if self._view.state is ModelState.NO_MODEL:
-            self.setAccessibleName("No model. Press to choose one")
-            self.setToolTip(f"Choose a model ({key_text('Ctrl+M')})")
+            self.setAccessibleName(tr("No model. Press to choose one"))
+            self.setToolTip(tr("Choose a model ({keys})").format(keys=keys))
             return
         what = ", ".join(part for part in (self._view.name, self._view.detail) if part)
-        self.setAccessibleName(f"Model {what}, {self.state_words}. Press to change")
-        self.setToolTip(plain_tooltip(f"Change the model ({key_text('Ctrl+M')}): {what}"))
+        words = tr("Model {model}, {state}. Press to change")
+        self.setAccessibleName(words.format(model=what, state=self.state_words))
+        self.setToolTip(plain_tooltip(tr("Change the model ({keys}): {model}").format(keys=keys, model=what)))
 
     def _parts(self, width: float | None = None) -> _Parts:
         """The words that fit into ``width``, or all of them."""
         view = self._view
         if view.state is ModelState.NO_MODEL:
-            parts = _Parts("No model", " · choose one", self.state_words)
+            parts = _Parts(tr("No model"), " · " + tr("choose one"), self.state_words)
         else:
             detail = f" · {view.detail}" if view.detail else ""
             parts = _Parts(view.name.replace("\n", " "), detail, self.state_words)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QPainter, QPen
+from PySide6.QtGui import QFontMetricsF, QPainter, QPen
 
+from engine.words import tr
 from ui import theme
 from ui.blocks import GAP, INDENT, RIGHT, Control, Item, Look, draw_caret
 from ui.highlight import Highlighter, language_title
@@ -21,7 +22,7 @@ FOLD_CHARS = 1_000  # of one line that are shown; Copy takes all
 _LINE_PX = 20
 _HEADER_PX = 33
 _PAD_X, _PAD_TOP, _PAD_BOTTOM = 16, 9, 12  # the bar of a wide block fits below its lines
-_COPY_PX = 82
+_COPY_BESIDE_PX = 40  # of the button, beside its word: the icon and the room around both
 _TICKS = re.compile("`+")
 _STYLE = Style("code", line_px=_LINE_PX, wraps=False)
 
@@ -160,13 +161,17 @@ class CodeItem(Item):
             painter.fillRect(QRectF(box.left() + 1, _HEADER_PX - 1, box.width() - 2, 1), colors.line)
             painter.setFont(theme.font("small", 500))
             painter.setPen(colors.text2)
-            title = QRectF(box.left() + _PAD_X, 0, box.width() - _COPY_PX - 2 * _PAD_X, _HEADER_PX - 1)
+            left = box.left() + _PAD_X
+            title = QRectF(left, 0, self._copy_rect().left() - left - _PAD_X, _HEADER_PX - 1)
             painter.drawText(title, int(Qt.AlignmentFlag.AlignVCenter), language_title(self.block.language))
             self._paint_copy(painter, look)
         painter.restore()
 
     def _copy_rect(self) -> QRectF:
-        return QRectF(self._width - _COPY_PX - 6, 3, _COPY_PX, _HEADER_PX - 7)
+        words = (tr("Copy"), tr("Copied"))
+        metrics = QFontMetricsF(theme.font("small", 600))
+        width = _COPY_BESIDE_PX + max(metrics.horizontalAdvance(word) for word in words)
+        return QRectF(self._width - width - 6, 3, width, _HEADER_PX - 7)
 
     def _paint_copy(self, painter: QPainter, look: Look) -> None:
         colors = theme.palette()
@@ -176,7 +181,7 @@ class CodeItem(Item):
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(colors.bg3)
             painter.drawRoundedRect(rect, 6, 6)
-        words = "Copied" if is_done else "Copy"
+        words = tr("Copied") if is_done else tr("Copy")
         painter.setFont(theme.font("small", 600))
         width = painter.fontMetrics().horizontalAdvance(words)
         color = colors.ok if is_done else colors.text2
@@ -186,7 +191,7 @@ class CodeItem(Item):
         theme.draw_icon(painter, icon, "check" if is_done else "copy", color)
 
     def controls(self) -> list[Control]:
-        return [Control(COPY, self._copy_rect(), "Copy code")] if self.block.is_first else []
+        return [Control(COPY, self._copy_rect(), tr("Copy code"))] if self.block.is_first else []
 
     def action_at(self, point: QPointF) -> str:
         is_bar = self._has_end and self.sideways.most and point.y() >= self.height - BAR_PX - 6
@@ -215,4 +220,5 @@ class CodeItem(Item):
 def _fold(line: str) -> str:
     if len(line) <= FOLD_CHARS:
         return line
-    return f"{line[:FOLD_CHARS]} … {len(line) - FOLD_CHARS:,} more characters"
+    words = tr("{line} … %n more character(s)", "", len(line) - FOLD_CHARS)
+    return words.format(line=line[:FOLD_CHARS])

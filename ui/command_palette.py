@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QObject, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QFontMetricsF, QKeyEvent, QMouseEvent, QPainter
+from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QObject, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QFontMetricsF, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
@@ -18,12 +18,14 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.words import tr
 from ui import theme
 from ui.card import Card
 from ui.commands import Command
 from ui.label import Label, key_text
 from ui.library_field import Field
 from ui.picker import Index
+from ui.popup import Popup
 
 COMMAND_ROLE = Qt.ItemDataRole.UserRole + 1
 WIDTH, ROW_PX, MOST_ROWS, TOP = 520, 36, 10, 72
@@ -40,7 +42,7 @@ def found(commands: Sequence[Command], query: str) -> list[Command]:
     words = query.casefold().split()
 
     def matches(command: Command) -> bool:
-        text = f"{command.group} {command.name}".casefold()
+        text = f"{tr(command.group)} {command.name}".casefold()
         return command.is_named and all(word in text for word in words)
 
     def rank(command: Command) -> tuple[bool, bool]:
@@ -72,8 +74,9 @@ class _Commands(QAbstractListModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return command.name
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            state = "" if command.is_enabled() else "not now"
-            parts = (command.name, command.group, key_text(command.keys) if command.keys else "", state)
+            state = "" if command.is_enabled() else tr("not now")
+            keys = key_text(command.keys) if command.keys else ""
+            parts = (command.name, tr(command.group), keys, state)
             return ", ".join(part for part in parts if part)
         return command if role == COMMAND_ROLE else None
 
@@ -93,7 +96,7 @@ class _RowDelegate(QStyledItemDelegate):
         is_on = command.is_enabled()
         keys = key_text(command.keys).replace("+", " ") if command.keys else ""
         right, middle = body.adjusted(12, 0, -12, 0), int(Qt.AlignmentFlag.AlignVCenter)
-        for words, font in ((keys, theme.font("micro", 600)), (command.group, theme.font("small"))):
+        for words, font in ((keys, theme.font("micro", 600)), (tr(command.group), theme.font("small"))):
             painter.setFont(font)
             painter.setPen(colors.text3)
             if words:
@@ -110,28 +113,25 @@ class _RowDelegate(QStyledItemDelegate):
         return QSize(200, ROW_PX)
 
 
-class CommandPalette(QWidget):
-    """A popup over the window. The keyboard stays in the line; Up and Down move in the list, Enter gives the
-    command and Esc leaves. ``given`` carries the Command, once the palette is gone.
+class CommandPalette(Popup):
+    """The keyboard stays in the line; Up and Down move in the list, Enter gives the command and Esc gives the
+    keyboard back to where it was. ``given`` carries the Command, once the palette is gone.
     """
 
     given = Signal(object)
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self._window = parent
         self._commands: Sequence[Command] = ()
         self._before: QWidget | None = None
-        self.setAccessibleName("Commands")
-        self.panel = Card(is_popup=True, parent=self)
-        self.field = Field("search", "Find a command", "Find a command")
+        self.setAccessibleName(tr("Commands"))
+        self.field = Field("search", tr("Find a command"), tr("Find a command"))
         self.list = QListView()
         self._rows = _Commands(self)
-        self._none = Label("No command has these words.", "ui", "text2")
+        self._none = Label(tr("No command has these words."), "ui", "text2")
         self._none.setContentsMargins(12, 8, 12, 8)
         self._build()
-        parent.installEventFilter(self)
-        self.hide()
+        self.closed.connect(self._give_keyboard_back)
 
     def _build(self) -> None:
         view = self.list
@@ -142,7 +142,7 @@ class CommandPalette(QWidget):
         view.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the line keeps the keyboard
         view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         view.viewport().setAutoFillBackground(False)
-        view.setAccessibleName("Commands")
+        view.setAccessibleName(tr("Commands"))
         view.clicked.connect(self._give)
         self.field.typed.connect(self._find)
         self.field.line.installEventFilter(self)
@@ -158,19 +158,16 @@ class CommandPalette(QWidget):
         self._commands = commands
         if not self.isVisible():
             self._before = QApplication.focusWidget()
-        self.setGeometry(self._window.rect())
         self.field.set_text("")
         self._find("")
-        self.show()
-        self.raise_()
+        self.open_under(QRect())
+
+    def focus_region(self) -> None:
         self.field.setFocus(Qt.FocusReason.PopupFocusReason)
 
-    def close_palette(self) -> None:
-        """Close without a command; the keyboard goes back to where it was."""
-        if self.isVisible():
-            self.hide()
-            if self._before is not None:
-                self._before.setFocus(Qt.FocusReason.PopupFocusReason)
+    def _give_keyboard_back(self) -> None:
+        if self._before is not None:
+            self._before.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def _find(self, query: str) -> None:
         self._rows.set_rows(found(self._commands, query))
@@ -179,9 +176,9 @@ class CommandPalette(QWidget):
         self._none.setVisible(not count)
         if count:
             self.list.setCurrentIndex(self._rows.index(0))
-        self._place()
+        self.place()
 
-    def _place(self) -> None:
+    def place(self) -> None:
         shadow = Card.SHADOW
         room = max(1, (self.height() - TOP - 120) // ROW_PX)
         self.list.setFixedHeight(min(MOST_ROWS, room, max(1, len(self._rows.rows))) * ROW_PX)
@@ -193,7 +190,7 @@ class CommandPalette(QWidget):
     def _give(self, index: QModelIndex) -> None:
         command = index.data(COMMAND_ROLE)
         if isinstance(command, Command) and command.is_enabled():
-            self.close_palette()
+            self.close_popup()
             self.given.emit(command)
 
     def _move(self, by: int) -> None:
@@ -204,9 +201,7 @@ class CommandPalette(QWidget):
             self.list.setCurrentIndex(self._rows.index(target))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if watched is self._window and event.type() == QEvent.Type.Resize and self.isVisible():
-            self.close_palette()
-        if watched is self.field.line and isinstance(event, QKeyEvent):
+        if isinstance(event, QKeyEvent) and watched is self.field.line:
             return self._on_key(event)
         return super().eventFilter(watched, event)
 
@@ -219,15 +214,11 @@ class CommandPalette(QWidget):
         if event.type() != QEvent.Type.KeyPress:
             return False
         if key == Qt.Key.Key_Escape:
-            self.close_palette()
+            self.close_popup()
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self._give(self.list.currentIndex())
         elif key in _MOVES:
             self._move(_MOVES[key])
         else:
-            return key in (Qt.Key.Key_Tab, Qt.Key.Key_Backtab)  # there is nowhere else to go
+            return False
         return True
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        if not self.panel.geometry().contains(event.position().toPoint()):
-            self.close_palette()

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QKeySequence, QShortcut
 
+from engine.words import mark, tr
 from ui.regions import move_region
 
 if TYPE_CHECKING:
     from ui.main_window import MainWindow
 
-CHAT, MESSAGE, MODEL, VIEW = "Chat", "Message", "Model", "View"
+CHAT, MESSAGE, MODEL, VIEW = mark("Chat"), mark("Message"), mark("Model"), mark("View")
 GROUPS = (MESSAGE, CHAT, MODEL, VIEW)
 
 
@@ -29,7 +30,8 @@ def _always() -> bool:
 class Command:
     """One thing that can be done from anywhere in the window. ``keys`` are as Qt writes them, "" for none.
 
-    Those that are not ``is_named`` only move about and stand in no palette.
+    ``group`` is one of ``GROUPS``, to be translated where it is shown. Those that are not ``is_named`` only
+    move about and stand in no palette.
     """
 
     name: str
@@ -42,7 +44,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class LocalKey:
-    """A key that one part of the window has while it has the keyboard."""
+    """A key that one part of the window has while it has the keyboard; ``where`` within a sentence."""
 
     keys: str
     does: str
@@ -50,16 +52,16 @@ class LocalKey:
 
 
 LOCAL_KEYS = (
-    LocalKey("Return", "Send; while an answer is written: queue", "Message field"),
-    LocalKey("Shift+Return", "New line", "Message field"),
-    LocalKey("Up", "Take the queued message back, or edit the last one", "Empty message field"),
-    LocalKey("Del", "Remove", "Attached file"),
-    LocalKey("Up", "Message before; Down the next", "Chat"),
-    LocalKey("E", "Edit the chosen message", "Chat"),
-    LocalKey("Tab", "Through all that can be pressed in a message", "Chat"),
-    LocalKey("Del", "Delete the chosen chat", "List of chats"),
-    LocalKey("Ctrl+Return", "Apply", "Tuning"),
-    LocalKey("Alt+R", "Use recommended settings", "Tuning"),
+    LocalKey("Return", mark("Send; while an answer is written: queue"), mark("message field")),
+    LocalKey("Shift+Return", mark("New line"), mark("message field")),
+    LocalKey("Up", mark("Take the queued message back, or edit the last one"), mark("empty message field")),
+    LocalKey("Del", mark("Remove"), mark("attached file")),
+    LocalKey("Up", mark("Message before; Down the next"), mark("chat")),
+    LocalKey("E", mark("Edit the chosen message"), mark("chat")),
+    LocalKey("Tab", mark("Through all that can be pressed in a message"), mark("chat")),
+    LocalKey("Del", mark("Delete the chosen chat"), mark("list of chats")),
+    LocalKey("Ctrl+Return", mark("Apply"), mark("tuning")),
+    LocalKey("Alt+R", mark("Use recommended settings"), mark("tuning")),
 )
 
 
@@ -90,23 +92,25 @@ def _of_messages(window: MainWindow) -> tuple[Command, ...]:
         return bool(transcript.last_answer())
 
     return (
-        Command("Go to the message field", MESSAGE, window.focus_composer, "Ctrl+L"),
-        Command("Attach files", MESSAGE, composing.choose_files, "Ctrl+U"),
-        Command("Longest answer", MESSAGE, composing.choose_length),
-        Command("Instructions and sampling", MESSAGE, composing.open_presets, "Ctrl+I"),
-        Command("Save as a preset", MESSAGE, composing.choose_preset_name),
-        Command("Import a preset", MESSAGE, composing.choose_preset_import),
-        Command("Export as a preset", MESSAGE, composing.choose_preset_export),
-        Command("Stop the answer", MESSAGE, window.stop_requested.emit, "", lambda: window.is_generating),
-        Command("Regenerate the answer", MESSAGE, chats.regenerate, "Ctrl+R", has_answer),
+        Command(tr("Go to the message field"), MESSAGE, window.focus_composer, "Ctrl+L"),
+        Command(tr("Attach files"), MESSAGE, composing.choose_files, "Ctrl+U"),
+        Command(tr("Longest answer"), MESSAGE, composing.choose_length),
+        Command(tr("Instructions and sampling"), MESSAGE, composing.open_presets, "Ctrl+I"),
+        Command(tr("Save as a preset"), MESSAGE, composing.choose_preset_name),
+        Command(tr("Import a preset"), MESSAGE, composing.choose_preset_import),
+        Command(tr("Export as a preset"), MESSAGE, composing.choose_preset_export),
+        Command(tr("Stop the answer"), MESSAGE, window.stop_requested.emit, "", lambda: window.is_generating),
+        Command(tr("Regenerate the answer"), MESSAGE, chats.regenerate, "Ctrl+R", has_answer),
         Command(
-            "Continue the answer", MESSAGE, window.go_on, "", lambda: bool(transcript.unfinished_answer())
+            tr("Continue the answer"), MESSAGE, window.go_on, "", lambda: bool(transcript.unfinished_answer())
         ),
-        Command("Edit your last message", MESSAGE, window.recall_requested.emit),
-        Command("Copy the last answer", MESSAGE, transcript.copy_last_answer, "", has_answer),
-        Command("Copy the last code block", MESSAGE, transcript.copy_last_code, "Ctrl+Shift+C", has_answer),
-        Command("Previous branch", MESSAGE, partial(chats.step, -1), "Alt+Left", chats.has_branches),
-        Command("Next branch", MESSAGE, partial(chats.step, 1), "Alt+Right", chats.has_branches),
+        Command(tr("Edit your last message"), MESSAGE, window.recall_requested.emit),
+        Command(tr("Copy the last answer"), MESSAGE, transcript.copy_last_answer, "", has_answer),
+        Command(
+            tr("Copy the last code block"), MESSAGE, transcript.copy_last_code, "Ctrl+Shift+C", has_answer
+        ),
+        Command(tr("Previous branch"), MESSAGE, partial(chats.step, -1), "Alt+Left", chats.has_branches),
+        Command(tr("Next branch"), MESSAGE, partial(chats.step, 1), "Alt+Right", chats.has_branches),
     )
 
 
@@ -117,47 +121,59 @@ def _of_chats(window: MainWindow) -> tuple[Command, ...]:
         return bool(bar.chat_id)
 
     return (
-        Command("New chat", CHAT, window.new_chat, "Ctrl+N"),
-        Command("New temporary chat", CHAT, chats.begin_temporary, "Ctrl+Shift+N"),
-        Command("Search chats", CHAT, chats.open_search, "Ctrl+K"),
-        Command("Pin or unpin the chat", CHAT, chats.pin, "Ctrl+P"),
-        Command("Rename the chat", CHAT, window.rename_chat, "F2"),
+        Command(tr("New chat"), CHAT, window.new_chat, "Ctrl+N"),
+        Command(tr("New temporary chat"), CHAT, chats.begin_temporary, "Ctrl+Shift+N"),
+        Command(tr("Search chats"), CHAT, chats.open_search, "Ctrl+K"),
+        Command(tr("Pin or unpin the chat"), CHAT, chats.pin, "Ctrl+P"),
+        Command(tr("Rename the chat"), CHAT, window.rename_chat, "F2"),
         Command(
-            "Export the chat as Markdown", CHAT, lambda: chats.choose_export(bar.chat_id, "md"), "", has_chat
+            tr("Export the chat as Markdown"),
+            CHAT,
+            lambda: chats.choose_export(bar.chat_id, "md"),
+            "",
+            has_chat,
         ),
         Command(
-            "Export the chat as JSON", CHAT, lambda: chats.choose_export(bar.chat_id, "json"), "", has_chat
+            tr("Export the chat as JSON"),
+            CHAT,
+            lambda: chats.choose_export(bar.chat_id, "json"),
+            "",
+            has_chat,
         ),
-        Command("Export all chats", CHAT, lambda: chats.choose_export("", "json")),
-        Command("Import chats", CHAT, chats.choose_import),
+        Command(tr("Export all chats"), CHAT, lambda: chats.choose_export("", "json")),
+        Command(tr("Import chats"), CHAT, chats.choose_import),
     )
 
 
 def _of_models(window: MainWindow) -> tuple[Command, ...]:
     return (
-        Command("Choose a model, or open the library", MODEL, window.open_picker, "Ctrl+M"),
-        Command("Choose a model file", MODEL, window.choose_file),
-        Command("Choose a model folder", MODEL, window.choose_folder),
-        Command("Show the models folder", MODEL, window.models_folder_requested.emit),
-        Command("Use a longer context", MODEL, window.make_room),
+        Command(tr("Choose a model, or open the library"), MODEL, window.open_picker, "Ctrl+M"),
+        Command(tr("Choose a model file"), MODEL, window.choose_file),
+        Command(tr("Choose a model folder"), MODEL, window.choose_folder),
+        Command(tr("Show the models folder"), MODEL, window.models_folder_requested.emit),
+        Command(tr("Use a longer context"), MODEL, window.make_room),
     )
 
 
 def _of_view(window: MainWindow) -> tuple[Command, ...]:
     body = window.body
-    themes = (("System", "system"), ("Light", "light"), ("Dark", "dark"))
+    themes = (
+        (tr("Theme: System"), "system"),
+        (tr("Theme: Light"), "light"),
+        (tr("Theme: Dark"), "dark"),
+    )
     return (
-        Command("Show or hide the sidebar", VIEW, body.toggle_sidebar, "Ctrl+B"),
-        Command("Show or hide Tuning", VIEW, body.toggle_tuning, "Ctrl+T"),
-        Command("Batch lab", VIEW, window.toggle_lab, "Ctrl+Shift+B"),
-        *(Command(f"Theme: {name}", VIEW, partial(window.theme_chosen.emit, key)) for name, key in themes),
-        Command("All commands", VIEW, window.open_palette, "Ctrl+Shift+P", is_named=False),
-        Command("Settings", VIEW, window.settings_requested.emit, "Ctrl+,"),
-        Command("Keyboard shortcuts", VIEW, window.show_shortcuts, "F1"),
-        Command("Keyboard shortcuts", VIEW, window.show_shortcuts, "Ctrl+/", is_named=False),
-        Command("Next part of the window", VIEW, partial(move_region, body, 1), "F6", is_named=False),
-        Command("Part before", VIEW, partial(move_region, body, -1), "Shift+F6", is_named=False),
-        Command("Close what is open, then stop the answer", VIEW, window.escape, "Esc", is_named=False),
-        Command("About Decodeck", VIEW, window.show_about),
-        Command("Quit", VIEW, window.close, "Ctrl+Q"),
+        Command(tr("Show or hide the sidebar"), VIEW, body.toggle_sidebar, "Ctrl+B"),
+        Command(tr("Show or hide Tuning"), VIEW, body.toggle_tuning, "Ctrl+T"),
+        Command(tr("Batch lab"), VIEW, window.toggle_lab, "Ctrl+Shift+B"),
+        *(Command(name, VIEW, partial(window.theme_chosen.emit, key)) for name, key in themes),
+        Command(tr("All commands"), VIEW, window.open_palette, "Ctrl+Shift+P", is_named=False),
+        Command(tr("Settings"), VIEW, window.settings_requested.emit, "Ctrl+,"),
+        Command(tr("Keyboard shortcuts"), VIEW, window.show_shortcuts, "F1"),
+        Command(tr("Keyboard shortcuts"), VIEW, window.show_shortcuts, "Ctrl+/", is_named=False),
+        Command(tr("Next part of the window"), VIEW, partial(move_region, body, 1), "F6", is_named=False),
+        Command(tr("Part before"), VIEW, partial(move_region, body, -1), "Shift+F6", is_named=False),
+        Command(tr("Close what is open, then stop the answer"), VIEW, window.escape, "Esc", is_named=False),
+        Command(tr("About Decodeck"), VIEW, window.show_about),
+        Command(tr("Quit"), VIEW, window.close, "Ctrl+Q"),
     )

@@ -9,9 +9,11 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from ui import numbers, theme
+from engine.words import mark, tr
+from ui import theme
 from ui.attachment_chip import AttachmentRow
 from ui.attachment_text import compose, parse
+from ui.chat_values import CounterView, LengthView
 from ui.composer_files import ComposerFiles
 from ui.composer_length import LengthChip
 from ui.composer_parts import Counter, HintRow, SendButton
@@ -19,7 +21,6 @@ from ui.controls import IconButton
 from ui.message_edit import MessageEdit
 from ui.painting import with_alpha
 from ui.thinking_switch import ThinkingSwitch
-from ui.values import CounterView, LengthView
 
 BOX_MIN, BOX_MAX = 96, 240
 _PAD_X, _PAD_TOP, _PAD_BOTTOM = 16, 10, 12  # a line of 22 px has its letters low
@@ -27,7 +28,7 @@ _ROW_PX = 32
 _HINT_GAP = 8
 _CHIPS_LEFT, _CHIPS_GAP = 12, 8
 _LEAST_EDIT = 44  # px of typed text, however many chips there are
-_ASIDE = "Drop a GGUF file, model folder or text file anywhere"
+_ASIDE = mark("Drop a GGUF file, model folder or text file anywhere")
 
 
 class Composer(QWidget):
@@ -50,21 +51,21 @@ class Composer(QWidget):
     def __init__(self, parent: QWidget | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(parent)
         self._is_generating = False
-        self._verb = "send"
+        self._verb = tr("send", "what a key does")
         self._edit = MessageEdit(self)
         self._counter = Counter(self)
         self._hints = HintRow(self)
         self._button = SendButton(self, clock)
         self._thinking = ThinkingSwitch(self)
         self._thinking.hide()
-        self._clip = IconButton("paperclip", "Attach files (Ctrl+U)", parent=self)
+        self._clip = IconButton("paperclip", tr("Attach files (Ctrl+U)"), parent=self)
         self._clip.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a press leaves the keyboard to the field
         self._length = LengthChip(self)
         self._length.chosen.connect(self.length_chosen)
         self.files = ComposerFiles(AttachmentRow(self))
         self.setFocusProxy(self._edit)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.set_placeholder("Write a message")
+        self.set_placeholder(tr("Write a message"))
         self._edit.textChanged.connect(self._on_text_changed)
         self._edit.text_height_changed.connect(self._on_height_changed)
         self._edit.enter_pressed.connect(self.submit)
@@ -168,13 +169,13 @@ class Composer(QWidget):
         self._button.setEnabled(self._is_generating or self._button_can_send())
         sentence = ""
         if excess:
-            too_long = f"{numbers.count(excess)} {'token' if excess == 1 else 'tokens'} too long."
-            sentence = f"{too_long} Shorten it or raise the context length."
+            sentence = tr("%n token(s) too long. Shorten it or raise the context length.", "", excess)
         self._hints.set_error(sentence)
-        hints = [("Enter", "queue" if self._is_generating else self._verb), ("Shift Enter", "new line")]
+        verb = tr("queue", "what a key does") if self._is_generating else self._verb
+        hints = [(tr("Enter", "a key"), verb), (tr("Shift Enter"), tr("new line", "what a key does"))]
         if self._is_generating:
-            hints.append(("Esc", "stop"))
-        self._hints.set_hints(hints, _ASIDE)
+            hints.append((tr("Esc"), tr("stop", "what a key does")))
+        self._hints.set_hints(hints, tr(_ASIDE))
 
     def _on_text_changed(self) -> None:
         self._update_state()

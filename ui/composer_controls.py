@@ -11,21 +11,19 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QPoint, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QInputDialog
 
+from engine.words import tr
 from ui.attachment_text import AttachedText
+from ui.chat_values import LengthView, PresetsView
 from ui.presets_popover import PresetsPopover
-from ui.values import LengthView, PresetsView
 
 if TYPE_CHECKING:
     from ui.main_window import MainWindow
 
-ATTACH_FILTER = (
-    "Text, code and PDF (*.txt *.md *.csv *.tsv *.json *.jsonl *.xml *.html *.css *.yaml *.yml *.toml *.ini"
+_ATTACHABLE = (
+    "*.txt *.md *.csv *.tsv *.json *.jsonl *.xml *.html *.css *.yaml *.yml *.toml *.ini"
     " *.log *.py *.js *.ts *.c *.h *.cpp *.cs *.java *.kt *.go *.rs *.rb *.php *.swift *.sh *.sql"
-    " *.tex *.pdf)"
-    ";;All files (*)"
+    " *.tex *.pdf"
 )
-
-PRESET_FILTER = "Presets (*.json);;All files (*)"
 
 
 class ComposerControls(QObject):
@@ -100,7 +98,7 @@ class ComposerControls(QObject):
     def open_presets(self) -> None:
         """Open what this chat is answered with, or close it again."""
         if self.popover.isVisible():
-            self.popover.close_popover()
+            self.popover.close_popup()
             return
         self._window.show_chat_page()
         button = self._bar.instructions
@@ -110,26 +108,26 @@ class ComposerControls(QObject):
         """Ask for the name under which what counts now is to be kept."""
         dialog = QInputDialog(self._window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.setWindowTitle("Save as a preset")
-        dialog.setLabelText("Name of the preset")
+        dialog.setWindowTitle(tr("Save as a preset"))
+        dialog.setLabelText(tr("Name of the preset"))
         dialog.textValueSelected.connect(self.preset_saved)
         dialog.open()
 
     def choose_preset_import(self) -> None:
         """Open the dialog for a preset's file."""
-        dialog = QFileDialog(self._window, "Import a preset")
+        dialog = QFileDialog(self._window, tr("Import a preset"))
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.setNameFilter(PRESET_FILTER)
+        dialog.setNameFilters([tr("Presets (*.json)"), tr("All files (*)")])
         dialog.fileSelected.connect(self.presets_imported)
         dialog.open()
 
     def choose_preset_export(self) -> None:
         """Open the dialog for the file that a preset is written to."""
-        dialog = QFileDialog(self._window, "Export as a preset")
+        dialog = QFileDialog(self._window, tr("Export as a preset"))
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setNameFilter(PRESET_FILTER)
+        dialog.setNameFilters([tr("Presets (*.json)"), tr("All files (*)")])
         dialog.setDefaultSuffix("json")
         dialog.fileSelected.connect(self.preset_exported)
         dialog.open()
@@ -148,9 +146,10 @@ class ComposerControls(QObject):
 
     def choose_files(self) -> None:
         """Open the dialog for files to attach."""
-        dialog = QFileDialog(self._window, "Attach files")
+        dialog = QFileDialog(self._window, tr("Attach files"))
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
-        dialog.setNameFilter(ATTACH_FILTER)
+        texts = tr("Text, code and PDF ({endings})").format(endings=_ATTACHABLE)
+        dialog.setNameFilters([texts, tr("All files (*)")])
         dialog.filesSelected.connect(self._on_chosen)
         dialog.open()
 

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from ui.attachment_chip import AttachmentRow
 from ui.attachment_text import AttachedText
-from ui.values import AttachmentView
+from ui.chat_values import AttachmentView
 
 
 class ComposerFiles(QObject):

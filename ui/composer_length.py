@@ -8,10 +8,11 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QAction, QActionGroup, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
+from engine.words import tr
 from ui import numbers, theme
+from ui.chat_values import LengthView
 from ui.controls import ThemedButton
 from ui.painting import Run, centred_baseline, draw_runs, runs_width
-from ui.values import LengthView
 
 _HEIGHT, _PAD_X, _ICON, _GAP = 28, 10, 14, 6
 _MINUTE_S, _LONG_S = 60, 90
@@ -27,15 +28,13 @@ def about(seconds: float) -> str:
 def spoken(seconds: float) -> str:
     """The same in words: "about 12 seconds"."""
     if seconds < _LONG_S:
-        count, unit = max(1, round(seconds)), "second"
-    else:
-        count, unit = round(seconds / _MINUTE_S), "minute"
-    return f"about {count} {unit}{'' if count == 1 else 's'}"
+        return tr("about %n second(s)", "", max(1, round(seconds)))
+    return tr("about %n minute(s)", "", round(seconds / _MINUTE_S))
 
 
 def length_words(tokens: int | None) -> str:
     """ "512 tokens", "No limit"."""
-    return "No limit" if tokens is None else f"{numbers.count(tokens)} tokens"
+    return tr("No limit") if tokens is None else tr("%n token(s)", "", tokens)
 
 
 class LengthChip(ThemedButton):
@@ -55,11 +54,14 @@ class LengthChip(ThemedButton):
     def set_view(self, view: LengthView) -> None:
         """Show another length."""
         self._view = view
-        time = "" if view.seconds is None else f", {spoken(view.seconds)}"
-        length = "any length" if view.tokens is None else length_words(view.tokens)
-        self.setAccessibleName(f"Longest answer {length}{time}")
-        tooltip = "How long the answer may become"
-        self.setToolTip(f"{tooltip}, and the time at the predicted speed" if time else tooltip)
+        length = tr("any length") if view.tokens is None else length_words(view.tokens)
+        if view.seconds is None:
+            self.setAccessibleName(tr("Longest answer {length}").format(length=length))
+            self.setToolTip(tr("How long the answer may become"))
+        else:
+            words = tr("Longest answer {length}, {time}")
+            self.setAccessibleName(words.format(length=length, time=spoken(view.seconds)))
+            self.setToolTip(tr("How long the answer may become, and the time at the predicted speed"))
         self.updateGeometry()
         self.update()
 
@@ -67,7 +69,7 @@ class LengthChip(ThemedButton):
         """Offer the lengths, each with its time."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.setAccessibleName("Longest answer")
+        menu.setAccessibleName(tr("Longest answer"))
         group = QActionGroup(menu)
         for tokens, seconds in self._view.choices:
             time = "" if seconds is None else f"   {about(seconds)}"

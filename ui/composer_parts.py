@@ -9,9 +9,10 @@ from PySide6.QtCore import QPoint, QRectF, QSize, Qt
 from PySide6.QtGui import QEnterEvent, QFontMetricsF, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
+from engine.words import tr
 from ui import numbers, theme
+from ui.chat_values import CounterView
 from ui.painting import Run, centred_baseline, draw_runs, runs_width
-from ui.values import CounterView
 
 GUARD_S = 0.25
 NEAR_FULL = 0.8
@@ -52,8 +53,8 @@ class SendButton(QAbstractButton):
         self._changed_s = self._clock()
 
     def _name(self) -> None:
-        self.setAccessibleName("Stop" if self._is_stop else "Send")
-        self.setToolTip("Stop (Esc)" if self._is_stop else "Send (Enter)")
+        self.setAccessibleName(tr("Stop") if self._is_stop else tr("Send"))
+        self.setToolTip(tr("Stop (Esc)") if self._is_stop else tr("Send (Enter)"))
         self.update()
 
     def enterEvent(self, event: QEnterEvent) -> None:
@@ -110,9 +111,10 @@ class Counter(QWidget):
     def set_view(self, view: CounterView) -> None:
         """Show other numbers; without a context there is nothing to show."""
         self._view = view
-        words = f"{numbers.count(view.tokens)} of {numbers.count(view.context)} tokens"
-        self.setAccessibleName(words)
-        self.setToolTip(f"{words} of the context, with what you typed")
+        used, context = numbers.count(view.tokens), numbers.count(view.context)
+        self.setAccessibleName(tr("{used} of {context} tokens").format(used=used, context=context))
+        words = tr("{used} of {context} tokens of the context, with what you typed")
+        self.setToolTip(words.format(used=used, context=context))
         self.setVisible(bool(view.context))
         self.updateGeometry()
         self.update()

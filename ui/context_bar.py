@@ -6,13 +6,14 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.words import mark, tr
 from ui import numbers, theme
 from ui.gauge import Gauge
+from ui.gauge_values import ContextView
 from ui.painting import Run, draw_runs, draw_runs_right, mixed, rounded
-from ui.values import ContextView
 
 _BAR_TOP, _BAR, _GAP = 20.0, 5.0, 1.0
-_TOOLTIP = "Tokens that the model holds in memory now (KV cache)"
+_TOOLTIP = mark("Tokens that the model holds in memory now (KV cache)")
 _SHADES = (1.0, 0.72, 0.55, 0.42)  # of the accent colour, one each answer
 _KEPT = 0.26  # of what chats left there that are not being answered
 
@@ -23,10 +24,10 @@ class ContextBar(Gauge):
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Context in use", parent)
+        super().__init__(tr("Context in use"), parent)
         self.setFixedHeight(28)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setToolTip(_TOOLTIP)
+        self.setToolTip(tr(_TOOLTIP))
         self._view = ContextView()
 
     def set_view(self, view: ContextView) -> None:
@@ -40,9 +41,10 @@ class ContextBar(Gauge):
         """The values as they are shown."""
         if self._view.context <= 0:
             return numbers.UNKNOWN
-        used, chats = numbers.count(self._view.used_tokens), len(self._view.answers)
-        together = f" · {chats} chats" if chats > 1 else ""
-        return f"{used} of {numbers.count(self._view.context)} tokens{together}"
+        used, context = numbers.count(self._view.used_tokens), numbers.count(self._view.context)
+        words, chats = tr("{used} of {context} tokens"), len(self._view.answers)
+        together = " · " + tr("%n chat(s)", "", chats) if chats > 1 else ""
+        return words.format(used=used, context=context) + together
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -57,15 +59,17 @@ class ContextBar(Gauge):
 
     def sentence(self) -> str:
         if self._view.context <= 0:
-            return "No model loaded"
+            return tr("No model loaded")
         *answers, kept = self.parts
+        if len(answers) < 2:
+            return self.words
         each = ", ".join(numbers.count(tokens) for tokens in answers)
-        told = f": {each}, and {numbers.count(kept)} kept of other chats" if len(answers) > 1 else ""
-        return f"{self.words}{told}"
+        told = tr("{context}: {answers}, and {kept} kept of other chats")
+        return told.format(context=self.words, answers=each, kept=numbers.count(kept))
 
     def paint(self, painter: QPainter) -> None:
         colors, view = theme.palette(), self._view
-        draw_runs(painter, 0, 13, [Run("Context in use", theme.font("micro"), colors.text2)])
+        draw_runs(painter, 0, 13, [Run(tr("Context in use"), theme.font("micro"), colors.text2)])
         draw_runs_right(painter, self.span, 13, [Run(self.words, theme.font("micro", 600), colors.text2)])
         painter.save()
         painter.setClipPath(rounded(QRectF(0, _BAR_TOP, self.span, _BAR), _BAR / 2))

@@ -5,60 +5,45 @@ from __future__ import annotations
 import math
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import (
-    QColor,
-    QFocusEvent,
-    QFontMetricsF,
-    QKeyEvent,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QPen,
-    QWheelEvent,
-)
-from PySide6.QtWidgets import QAbstractSlider, QSizePolicy, QWidget
+from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPainter
+from PySide6.QtWidgets import QWidget
 
+from engine.words import tr
 from ui import numbers, theme
 from ui.fit import FIT_WORDS
-from ui.gauge import is_keyboard_focus
 from ui.painting import Run, draw_runs, draw_runs_right, rounded
-from ui.values import TuningView
+from ui.slider import GROOVE, Slider
+from ui.tuning_values import TuningView
 
 _SIDE = 6.0  # free for the focus ring
 _INSET = _SIDE + 8.0  # the groove ends here, so that the knob stays inside
-_GROOVE_Y, _GROOVE = 33.0, 5.0
+_GROOVE_Y = 33.0
 _LABEL_BASELINE = 55.0
 _TYPING_MS = 1000  # digits typed within this time make one number
 
 
-class ContextSlider(QAbstractSlider):
+class ContextSlider(Slider):
     """Its value is the index of a stop; ``context_chosen`` carries tokens, for the user's choices only.
 
     Ring: the loaded context. Tick with a name: the trained limit. Amber zone: tight or spills; red: no fit.
     Keys: arrows, Home, End, Page Up and Down, or a typed number (8192, 8k).
     """
 
+    SIZE = QSize(340, 62)
+
     context_chosen = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setOrientation(Qt.Orientation.Horizontal)
-        self.setAccessibleName("Context length")
-        self.setToolTip("How many tokens one chat can hold. Left and Right, or type a number")
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setFixedHeight(62)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName(tr("Context length"))
+        self.setToolTip(tr("How many tokens one chat can hold. Left and Right, or type a number"))
         self.setPageStep(1)
         self._view: TuningView | None = None
-        self._is_showing = False
-        self._has_ring = False
         self._typed = ""
         self._typing = QTimer(self)
         self._typing.setSingleShot(True)
         self._typing.setInterval(_TYPING_MS)
         self._typing.timeout.connect(self._forget_typed)
-        self.valueChanged.connect(self._on_value_changed)
-        theme.notifier().changed.connect(self.update)
 
     @property
     def stops(self) -> tuple[int, ...]:
@@ -82,14 +67,8 @@ class ContextSlider(QAbstractSlider):
     def set_view(self, view: TuningView) -> None:
         """Show ``view``; emits nothing. While the knob is dragged, it stays under the pointer."""
         chosen = self.context if self.isSliderDown() and self.stops else view.chosen_context
-        self._is_showing = True
         self._view = view
-        self.setRange(0, max(0, len(view.context_stops) - 1))
-        if view.context_stops:
-            self.setValue(self._nearest_index(chosen))
-        self._is_showing = False
-        self._describe()
-        self.update()
+        self.show_values(max(0, len(self.stops) - 1), self._nearest_index(chosen))
 
     def choose_larger(self, least: int = 0) -> bool:
         """Go to the next context above the loaded one that fits, and holds ``least`` tokens, as a user would;
@@ -115,17 +94,15 @@ class ContextSlider(QAbstractSlider):
 
     def _nearest_index(self, tokens: int) -> int:
         wanted = math.log2(max(tokens, 1))
-        return min(range(len(self.stops)), key=lambda i: abs(math.log2(self.stops[i]) - wanted))
+        return min(range(len(self.stops)), key=lambda i: abs(math.log2(self.stops[i]) - wanted), default=0)
 
-    def _describe(self) -> None:
-        words = FIT_WORDS[self.fit]
-        self.setAccessibleDescription(f"{numbers.count(self.context)} tokens, {words}")
+    def describe(self) -> None:
+        words = tr("{count} tokens, {fit}")
+        self.setAccessibleDescription(
+            words.format(count=numbers.count(self.context), fit=tr(FIT_WORDS[self.fit]))
+        )
 
-    def _on_value_changed(self) -> None:
-        if self._is_showing or not self.stops:
-            return
-        self._describe()
-        self.update()
+    def tell(self) -> None:
         self.context_chosen.emit(self.context)
 
     def _forget_typed(self) -> None:
@@ -150,34 +127,31 @@ class ContextSlider(QAbstractSlider):
         below = [stop for stop in self.stops if stop < first_stop]
         return (self._x(below[-1]) + self._x(first_stop)) / 2 if below else _INSET
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    def paint(self, painter: QPainter) -> None:
         self._paint_header(painter)
         if self.stops:
             self._paint_groove(painter)
             self._paint_marks(painter)
-            self._paint_knob(painter)
+            self.draw_knob(painter, self._x(self.context), _GROOVE_Y)
             self._paint_labels(painter)
-        if self._has_ring and self.hasFocus():
-            theme.draw_focus_ring(painter, self.rect(), 6)
 
     def _paint_header(self, painter: QPainter) -> None:
         colors = theme.palette()
-        draw_runs(painter, _SIDE, 13, [Run("Context length", theme.font("small", 500), colors.text2)])
+        draw_runs(painter, _SIDE, 13, [Run(tr("Context length"), theme.font("small", 500), colors.text2)])
         if self._view is None or not self.stops:
             return
         ink = {"fits": colors.text1, "no": colors.bad}.get(self.fit, colors.warn)
-        runs = [Run(f"{numbers.context(self.context)} tokens", theme.font("small", 600), ink)]
+        chosen = tr("{count} tokens").format(count=numbers.context(self.context))
+        runs = [Run(chosen, theme.font("small", 600), ink)]
         if self._view.loaded_context and self._view.loaded_context != self.context:
-            loaded = f"   loaded {numbers.context(self._view.loaded_context)}"
-            runs.append(Run(loaded, theme.font("micro"), colors.text3))
+            loaded = tr("loaded {context}").format(context=numbers.context(self._view.loaded_context))
+            runs.append(Run(f"   {loaded}", theme.font("micro"), colors.text3))
         draw_runs_right(painter, self.width() - _SIDE, 13, runs)
 
     def _paint_groove(self, painter: QPainter) -> None:
         colors = theme.palette()
         left, right = _INSET, self.width() - _INSET
-        top = _GROOVE_Y - _GROOVE / 2
+        top = _GROOVE_Y - GROOVE / 2
         view = self._view
         assert view is not None  # there are stops
         tight, no_fit = self._zone_start(min(self._ends(), default=None)), self._zone_start(view.no_fit_from)
@@ -190,9 +164,9 @@ class ContextSlider(QAbstractSlider):
         if no_fit is not None:
             parts.append((no_fit, right, colors.bad_fill))
         painter.save()
-        painter.setClipPath(rounded(QRectF(left, top, right - left, _GROOVE), _GROOVE / 2))
+        painter.setClipPath(rounded(QRectF(left, top, right - left, GROOVE), GROOVE / 2))
         for start, end, color in parts:
-            painter.fillRect(QRectF(start, top, end - start, _GROOVE), color)
+            painter.fillRect(QRectF(start, top, end - start, GROOVE), color)
         painter.restore()
 
     def _paint_marks(self, painter: QPainter) -> None:
@@ -207,15 +181,7 @@ class ContextSlider(QAbstractSlider):
             x = round(self._x(view.trained_context))
             painter.fillRect(QRectF(x - 1, _GROOVE_Y - 7.5, 2, 15), colors.text1)
         if view.loaded_context:
-            painter.setPen(QPen(colors.accent, 2))
-            painter.setBrush(colors.bg1)
-            painter.drawEllipse(QPointF(self._x(view.loaded_context), _GROOVE_Y), 3.8, 3.8)
-
-    def _paint_knob(self, painter: QPainter) -> None:
-        colors = theme.palette()
-        painter.setPen(QPen(colors.accent_hi if self.underMouse() else colors.accent, 2))
-        painter.setBrush(colors.knob)
-        painter.drawEllipse(QPointF(self._x(self.context), _GROOVE_Y), 7, 7)
+            self.draw_loaded(painter, self._x(view.loaded_context), _GROOVE_Y)
 
     def _paint_labels(self, painter: QPainter) -> None:
         """As many stops as fit: first the trained limit, the ends and the loaded one."""
@@ -229,7 +195,9 @@ class ContextSlider(QAbstractSlider):
             if not stops[0] <= tokens <= stops[-1]:
                 continue
             is_trained = tokens == view.trained_context
-            text = f"{numbers.context(tokens)} trained" if is_trained else numbers.context(tokens)
+            text = numbers.context(tokens)
+            if is_trained:
+                text = tr("{context} trained").format(context=text)
             font = theme.font("micro", 600 if is_trained else 400)
             width = QFontMetricsF(font).horizontalAdvance(text)
             left = min(max(self._x(tokens) - width / 2, _SIDE), self.width() - _SIDE - width)
@@ -239,20 +207,8 @@ class ContextSlider(QAbstractSlider):
             color = theme.palette().text2 if is_trained else theme.palette().text3
             draw_runs(painter, left, _LABEL_BASELINE, [Run(text, font, color)])
 
-    def _index_at(self, x: float) -> int:
-        return min(range(len(self.stops)), key=lambda i: abs(self._x(self.stops[i]) - x))
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        if event.button() == Qt.MouseButton.LeftButton and self.stops:
-            self.setSliderDown(True)
-            self.setValue(self._index_at(event.position().x()))
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        if self.isSliderDown():
-            self.setValue(self._index_at(event.position().x()))
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        self.setSliderDown(False)
+    def value_at(self, x: float) -> int:
+        return min(range(len(self.stops)), key=lambda i: abs(self._x(self.stops[i]) - x), default=0)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         text = event.text().lower()
@@ -262,18 +218,3 @@ class ContextSlider(QAbstractSlider):
             return
         self._typed = ""
         super().keyPressEvent(event)
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        event.ignore()  # the wheel scrolls the panel, it does not change a setting on the way
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        self._has_ring = is_keyboard_focus(event, self._has_ring)
-        super().focusInEvent(event)
-        self.update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self.update()
-
-    def sizeHint(self) -> QSize:
-        return QSize(340, 62)

@@ -8,11 +8,12 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QFont, QFontMetricsF, QPainter, QPainterPath, QPen, QPixmap, QPolygonF
 from PySide6.QtWidgets import QWidget
 
+from engine.words import tr
 from ui import numbers, theme
 from ui.gauge import Gauge
+from ui.gauge_values import SpeedView
 from ui.legend import reading_words
 from ui.painting import Run, draw_runs, hatch, with_alpha
-from ui.values import SpeedView
 
 _START_DEG = 193.0  # counter-clockwise from three o'clock, where 0 stands
 _SPAN_DEG = 206.0
@@ -50,9 +51,9 @@ class Dial(Gauge):
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Speed", parent)
+        super().__init__(tr("Speed"), parent)
         self.setFixedSize(_FACE.width() + 2 * self.SIDE, _FACE.height())
-        self.setToolTip("Measured speed of the answer, in tokens per second (decode speed)")
+        self.setToolTip(tr("Measured speed of the answer, in tokens per second (decode speed)"))
         self._view = SpeedView()
         self._scale = _UNMEASURED_SCALE
         self._has_scale = False
@@ -126,20 +127,27 @@ class Dial(Gauge):
 
     def sentence(self) -> str:
         if self._speed is None:
-            words = "Speed not measured yet" if self._is_waiting else "Too few tokens to measure a speed"
-            return words if _finite(self._view.predicted_tps) is None else f"{words}{self._beside()}"
-        when = "now" if self._view.is_live else "in the last answer"
-        return f"{numbers.tps(self._speed)} tokens per second {when}{self._beside()}"
+            unknown = tr("Speed not measured yet")
+            words = unknown if self._is_waiting else tr("Too few tokens to measure a speed")
+            return words if _finite(self._view.predicted_tps) is None else self._with_marks(words)
+        words = tr("{speed} tokens per second in the last answer")
+        if self._view.is_live:
+            words = tr("{speed} tokens per second now")
+        return self._with_marks(words.format(speed=numbers.tps(self._speed)))
 
-    def _beside(self) -> str:
-        """What the marks say, in words."""
-        view = self._view
+    def _with_marks(self, words: str) -> str:
+        """``words``, and what the marks say."""
+        view, told = self._view, [words]
         predicted, limit = (numbers.predicted_tps(each) for each in (view.predicted_tps, view.limit_tps))
-        slower = ", slower than predicted" if view.is_slower else ""
-        told = [f", predicted {predicted}"] if predicted != numbers.UNKNOWN else []
-        told += [f", bandwidth limit {limit}"] if limit != numbers.UNKNOWN else []
-        reading = reading_words(view.reading_tps).replace("–", " to ")
-        return f"{slower}{''.join(told)}; people read about {reading}"
+        if view.is_slower:
+            told.append(tr("slower than predicted"))
+        if predicted != numbers.UNKNOWN:
+            told.append(tr("predicted {speed}").format(speed=predicted))
+        if limit != numbers.UNKNOWN:
+            told.append(tr("bandwidth limit {speed}").format(speed=limit))
+        low, _, high = reading_words(view.reading_tps).partition("–")
+        sentence = tr("{speeds}; people read about {low} to {high}")
+        return sentence.format(speeds=", ".join(told), low=low, high=high)
 
     @property
     def _is_waiting(self) -> bool:
@@ -220,7 +228,7 @@ class Dial(Gauge):
             most = 4 if self._scale < 100 else 3
             style = "display" if len(self._digits) <= most else "title-l"
             _draw_figures(painter, Run(self._digits, theme.font(style), colors.text1), _CENTRE.y() - 9)
-        caption = "waiting" if self._is_waiting else "tok/s"
+        caption = tr("waiting") if self._is_waiting else tr("tok/s")
         _draw_centred(painter, Run(caption, theme.font("small", 500), colors.text2), _CENTRE.y() + 9)
 
     def _draw_face(self) -> QPixmap:

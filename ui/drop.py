@@ -21,6 +21,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from engine.models import gguf_parts
 from engine.models.gguf_parts import PartName
+from engine.words import tr
 from ui import theme
 from ui.label import Icon, Label
 from ui.painting import with_alpha
@@ -137,25 +138,27 @@ def describe_drop(dropped: Dropped) -> tuple[str, str]:
     if dropped.model is None:
         notice = describe_refused(dropped)
         return notice.title, notice.text
-    title = f"Drop to load {dropped.model_name}"
+    title = tr("Drop to load {name}").format(name=dropped.model_name)
     if dropped.others and dropped.refused:
-        return title, f"Left out: {left_out}"
+        return title, tr("Left out: {names}").format(names=left_out)
     if dropped.others:
-        return title, f"One model at a time: {left_out} is left out"
+        return title, tr("One model at a time: {names} is left out").format(names=left_out)
     if dropped.refused:
-        return title, f"Not a model, left out: {left_out}"
-    return title, "The file stays where it is"
+        return title, tr("Not a model, left out: {names}").format(names=left_out)
+    return title, tr("The file stays where it is")
 
 
 def _describe_texts(dropped: Dropped, left_out: str) -> tuple[str, str]:
     count = len(dropped.texts)
-    files = "1 text file" if count == 1 else f"{count} text files"
+    detail = tr("Text goes into this message")
     if dropped.model is not None:
-        title, detail = f"Drop to add 1 model and {files}", "The model is loaded, text goes into this message"
+        title = tr("Drop to add 1 model and %n text file(s)", "", count)
+        detail = tr("The model is loaded, text goes into this message")
+    elif count == 1:
+        title = tr("Drop to attach {name}").format(name=Path(dropped.texts[0]).name)
     else:
-        name = Path(dropped.texts[0]).name
-        title, detail = f"Drop to attach {name if count == 1 else files}", "Text goes into this message"
-    return title, f"{detail}. Left out: {left_out}" if left_out else detail
+        title = tr("Drop to attach %n text file(s)", "", count)
+    return title, f"{detail}. " + tr("Left out: {names}").format(names=left_out) if left_out else detail
 
 
 def describe_refused(dropped: Dropped) -> NoticeView:
@@ -163,19 +166,23 @@ def describe_refused(dropped: Dropped) -> NoticeView:
     names = _join_names((*dropped.others, *dropped.refused))
     if dropped.model is None:
         if dropped.texts:
-            return NoticeView("info", "Left out", f"{names}. Text, code, CSV and PDF files can be attached.")
-        is_one = len(dropped.refused) == 1
-        title = "This file cannot be used" if is_one else "These files cannot be used"
-        what = "is neither a model nor text" if is_one else "are neither models nor text"
-        text = f"{names} {what}. Drop a GGUF file, a model folder or a text file."
-        return NoticeView("warning", title, text, (NoticeAction("choose-file", "Choose another file"),))
-    return NoticeView("info", "Left out", f"{names}. One model is loaded at a time.")
+            text = tr("{names}. Text, code, CSV and PDF files can be attached.")
+            return NoticeView("info", tr("Left out"), text.format(names=names))
+        title = tr("These files cannot be used")
+        text = tr("{names} are neither models nor text. Drop a GGUF file, a model folder or a text file.")
+        if len(dropped.refused) == 1:
+            title = tr("This file cannot be used")
+            text = tr("{names} is neither a model nor text. Drop a GGUF file, a model folder or a text file.")
+        action = NoticeAction("choose-file", tr("Choose another file"))
+        return NoticeView("warning", title, text.format(names=names), (action,))
+    text = tr("{names}. One model is loaded at a time.")
+    return NoticeView("info", tr("Left out"), text.format(names=names))
 
 
 def _join_names(names: Sequence[str]) -> str:
     shown = ", ".join(names[:MAX_NAMES])
     more = len(names) - MAX_NAMES
-    return f"{shown} and {more} more" if more > 0 else shown
+    return tr("{names} and {count} more").format(names=shown, count=more) if more > 0 else shown
 
 
 class DropOverlay(QWidget):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from engine.words import mark, tr
 from ui.controls import Button
 from ui.label import Icon, Label
 
-EDITING = "Editing your message: it is asked anew, the old one stays beside it"
-EDITING_ANSWER = "Editing the answer: the old one stays beside it"
-TEMPORARY = "Temporary chat: nothing of it is stored, it ends with the program"
+EDITING = mark("Editing your message: it is asked anew, the old one stays beside it")
+EDITING_ANSWER = mark("Editing the answer: the old one stays beside it")
+TEMPORARY = mark("Temporary chat: nothing of it is stored, it ends with the program")
 
 
 class EditBar(QWidget):
@@ -21,11 +22,11 @@ class EditBar(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._is_editing = self._is_answer = self._is_temporary = False
-        self.setAccessibleName("About this message")
+        self.setAccessibleName(tr("About this message"))
         self._icon = Icon("pencil", "text2", 16)
         self._text = Label("", "small", "text2", elide=True)
-        self._cancel = Button("Cancel", None, "ghost", is_small=True)
-        self._cancel.setToolTip("Leave the message as it is (Esc)")
+        self._cancel = Button(tr("Cancel"), None, "ghost", is_small=True)
+        self._cancel.setToolTip(tr("Leave the message as it is (Esc)"))
         self._cancel.clicked.connect(lambda _=False: self.cancelled.emit())
         row = QHBoxLayout(self)
         row.setContentsMargins(4, 0, 0, 0)
@@ -53,9 +54,9 @@ class EditBar(QWidget):
     def _show(self) -> None:
         if self._is_editing:
             self._icon.set_icon("pencil", "accent")
-            self._text.setText(EDITING_ANSWER if self._is_answer else EDITING)
+            self._text.setText(tr(EDITING_ANSWER if self._is_answer else EDITING))
         else:
             self._icon.set_icon("timer", "text2")
-            self._text.setText(TEMPORARY)
+            self._text.setText(tr(TEMPORARY))
         self._cancel.setVisible(self._is_editing)
         self.setVisible(self._is_editing or self._is_temporary)

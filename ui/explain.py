@@ -9,25 +9,38 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
+from engine.words import mark, tr
 from ui import numbers
 from ui.column import SCROLL_BAR_PX, column
 from ui.controls import IconButton
 from ui.figure_table import Cell, Column, FigureTable, error_cell
+from ui.gauge_values import BatchRow, Door, DraftRow, ExplainView, JudgedRow
 from ui.label import Label
 from ui.step_bar import StepBar
-from ui.values import BatchRow, Door, DraftRow, ExplainView, JudgedRow
 
-_NOW, _FULL = "tok/s now", "full context"
-_DOORS: tuple[Column, ...] = (Column("", is_wide=True), Column("Memory", 78), Column("Read a step", 84))
-_DOORS += (Column(_NOW, 76), Column(_FULL, 82), Column("", 88))
-_BATCHES = (Column("Chats at once", is_wide=True), Column("Each", 100), Column("All together", 120))
-_DRAFTS = (Column("Guessed in a step", is_wide=True), Column("Tokens a step", 120), Column("tok/s", 100))
-_JUDGED: tuple[Column, ...] = (
-    Column("When", 92, is_left=True),
-    Column("Model", is_wide=True),
-    Column("Tokens", 56),
+_NOW, _FULL = mark("tok/s now"), mark("full context")
+_DOORS: tuple[Column, ...] = (
+    Column("", is_wide=True),
+    Column(mark("Memory"), 78),
+    Column(mark("Read a step"), 84),
 )
-_JUDGED += (Column("Predicted", 68), Column("Measured", 68), Column("Error", 138))
+_DOORS += (Column(_NOW, 76), Column(_FULL, 82), Column("", 88))
+_BATCHES = (
+    Column(mark("Chats at once"), is_wide=True),
+    Column(mark("Each"), 100),
+    Column(mark("All together"), 120),
+)
+_DRAFTS = (
+    Column(mark("Guessed in a step"), is_wide=True),
+    Column(mark("Tokens a step"), 120),
+    Column(mark("tok/s"), 100),
+)
+_JUDGED: tuple[Column, ...] = (
+    Column(mark("When"), 92, is_left=True),
+    Column(mark("Model"), is_wide=True),
+    Column(mark("Tokens"), 56),
+)
+_JUDGED += (Column(mark("Predicted"), 68), Column(mark("Measured"), 68), Column(mark("Error"), 138))
 
 
 class ExplainPage(QWidget):
@@ -37,21 +50,21 @@ class ExplainPage(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Why this speed")
+        self.setAccessibleName(tr("Why this speed"))
         self._title = Label("", "small", "text2", elide=True)
         self._why = Label("", "body", "text1", wrap=True)
         self._basis = Label("", "small", "text3", wrap=True)
         self._bar = StepBar()
         self._step = Label("", "title")
-        self.doors = FigureTable("Without what makes it quick", _DOORS)
+        self.doors = FigureTable(tr("Without what makes it quick"), _DOORS)
         self._door_words = Label("", "small", "text3", wrap=True)
-        self.batches = FigureTable("Several chats at once", _BATCHES)
-        self.drafts = FigureTable("Drafts", _DRAFTS)
+        self.batches = FigureTable(tr("Several chats at once"), _BATCHES)
+        self.drafts = FigureTable(tr("Drafts"), _DRAFTS)
         self._draft_words = Label("", "small", "text3", wrap=True)
-        self.judged = FigureTable("Predicted and measured", _JUDGED)
+        self.judged = FigureTable(tr("Predicted and measured"), _JUDGED)
         self._judged_words = Label("", "small", "text3", wrap=True)
         self._content = QWidget()
-        self._close = IconButton("x", "Close (Esc)")
+        self._close = IconButton("x", tr("Close (Esc)"))
         self._close.clicked.connect(self.close_clicked)
         self._scroll = self._make_scroll()
         page = QVBoxLayout(self)
@@ -69,7 +82,8 @@ class ExplainPage(QWidget):
         self._why.setText(view.why.sentence)
         self._basis.setText(view.basis)
         self._bar.set_parts(view.parts)
-        self._step.setText(f"One step, {numbers.decimal(self._bar.total_ms, 1)}{numbers.NBSP}ms predicted")
+        step = tr("One step, {time}\u00a0ms predicted")
+        self._step.setText(step.format(time=numbers.decimal(self._bar.total_ms, 1)))
         self.doors.set_rows([_door_cells(door) for door in view.doors])
         words = [f"{door.title}: {door.words}" for door in view.doors if door.words]
         self._door_words.setText("\n".join(words))
@@ -97,7 +111,7 @@ class ExplainPage(QWidget):
         self._rows = QVBoxLayout(self._content)
         self._rows.setSpacing(8)
         head = QHBoxLayout()
-        head.addWidget(Label("Why this speed", "title-l"))
+        head.addWidget(Label(tr("Why this speed"), "title-l"))
         head.addStretch(1)
         head.addWidget(self._close)
         self._rows.addLayout(head)
@@ -106,11 +120,11 @@ class ExplainPage(QWidget):
         self._rows.addWidget(self._why)
         self._rows.addWidget(self._basis)
         self._section(self._step, self._bar)
-        heading = Label("Without what makes it quick", "title")
+        heading = Label(tr("Without what makes it quick"), "title")
         self._section(heading, self.doors, self._door_words)
-        self._section(Label("Several chats at once", "title"), self.batches)
-        self._section(Label("Drafts", "title"), self.drafts, self._draft_words)
-        self._section(Label("Predicted and measured", "title"), self.judged, self._judged_words)
+        self._section(Label(tr("Several chats at once"), "title"), self.batches)
+        self._section(Label(tr("Drafts"), "title"), self.drafts, self._draft_words)
+        self._section(Label(tr("Predicted and measured"), "title"), self.judged, self._judged_words)
         self._rows.addStretch(1)
 
     def _section(self, *widgets: QWidget) -> None:
@@ -132,10 +146,10 @@ def _door_cells(door: Door) -> list[Cell]:
     is_loaded = not door.words
     times = door.times
     slower = "" if is_loaded else _times_words(times)
-    verdict = Cell(slower, "text2") if door.does_fit else Cell("does not fit", "bad")
+    verdict = Cell(slower, "text2") if door.does_fit else Cell(tr("does not fit"), "bad")
     weight = 600 if is_loaded else 400
     read = [door.read_bytes, door.full_read_bytes]
-    tooltip = f"{numbers.size(read[1])} with a full context"
+    tooltip = tr("{size} with a full context").format(size=numbers.size(read[1]))
     return [
         Cell(door.title, "text1", 600 if is_loaded else 500, tooltip=door.words),
         Cell(numbers.size(door.memory_bytes), "text2", weight),
@@ -148,31 +162,32 @@ def _door_cells(door: Door) -> list[Cell]:
 
 def _times_words(times: float) -> str:
     if times < 0.95:
-        return f"{numbers.decimal(1 / times, 1)}× faster"
+        return tr("{times}× faster").format(times=numbers.decimal(1 / times, 1))
     if times < 1.05:
-        return "no slower"
+        return tr("no slower")
     if times < 3:
-        return f"{numbers.decimal(times, 1)}× slower"
-    return f"about {numbers.decimal(times, 0)}× slower"
+        return tr("{times}× slower").format(times=numbers.decimal(times, 1))
+    return tr("about {times}× slower").format(times=numbers.decimal(times, 0))
 
 
 def _batch_cells(row: BatchRow) -> list[Cell]:
+    speed = tr("{speed}\u00a0tok/s")
     each, together = numbers.predicted_tps(row.each_tps), numbers.predicted_tps(row.all_tps)
     return [
         Cell(str(row.chats), "text1", 600),
-        Cell(f"{each}{numbers.NBSP}tok/s"),
-        Cell(f"{together}{numbers.NBSP}tok/s", "text1", 600),
+        Cell(speed.format(speed=each)),
+        Cell(speed.format(speed=together), "text1", 600),
     ]
 
 
 def _draft_cells(row: DraftRow) -> list[Cell]:
-    name = str(row.drafted) if row.drafted else "none"
+    name = str(row.drafted) if row.drafted else tr("none", "tokens guessed")
     tokens, speed = numbers.decimal(row.tokens_per_step, 2), numbers.predicted_tps(row.tps)
     return [Cell(name, "text1", 600), Cell(tokens), Cell(speed, "text1", 600)]
 
 
 def _judged_cells(row: JudgedRow) -> list[Cell]:
-    what = f"{row.what} · {row.chats} chats" if row.chats > 1 else row.what
+    what = f"{row.what} · " + tr("%n chat(s)", "", row.chats) if row.chats > 1 else row.what
     return [
         Cell(row.when, "text3"),
         Cell(what, "text2", tooltip=f"{what}. {row.note}" if row.note else what),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, Signal
 
 from ui.body import Body
-from ui.values import ExplainView
+from ui.gauge_values import ExplainView
 
 
 class Explaining(QObject):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QRectF, QSize, Qt
@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.words import tr
 from ui import numbers, theme
 from ui.painting import Run, centred_baseline, draw_runs, draw_runs_right
 
@@ -44,7 +45,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; the one that ``is_wide`` takes the room that is left. Figures stand right, words left."""
+    """A column; the one that ``is_wide`` takes the room that is left. Figures stand right, words left.
+
+    A table translates the ``title``.
+    """
 
     title: str
     width: int = 80
@@ -164,6 +168,7 @@ class FigureTable(QTableView):
     def __init__(self, name: str, columns: Sequence[Column], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName(name)
+        columns = [replace(column, title=tr(column.title)) for column in columns]
         self._model = _Model(columns, self)
         self.setModel(self._model)
         self.setItemDelegate(_Delegate(self))

@@ -6,6 +6,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLayout, QScrollArea, QVBoxLayout, QWidget
 
+from engine.words import mark, tr
 from ui import numbers
 from ui.card import Card, ProgressLine
 from ui.controls import Button, IconButton
@@ -15,7 +16,7 @@ from ui.offers import Offers
 from ui.values import DownloadView, MachineView
 
 STARTER_NAME = "SmolLM2-135M-Instruct"
-_BUTTONS = {"offered": "Download", "paused": "Resume", "failed": "Try again"}
+_BUTTONS = {"offered": mark("Download"), "paused": mark("Resume"), "failed": mark("Try again")}
 _RUNNING = {"starting", "running", "checking"}
 
 
@@ -29,19 +30,21 @@ def format_bytes(num_bytes: float, unit: str | None = None) -> str:
 def describe_progress(view: DownloadView) -> tuple[str, str]:
     """What stands under the bar, left and right: "36 of 84 MB · 43%" and "6.1 MB/s · 8 s left"."""
     if view.state == "starting":
-        return view.message or "Starting…", ""
+        return view.message or tr("Starting…"), ""
     if view.state == "checking":
-        return "Checking the file…", ""
+        return tr("Checking the file…"), ""
     if view.state == "done":
-        return "Downloaded. Loading the model…", ""
+        return tr("Downloaded. Loading the model…"), ""
     if not view.total_bytes:
         return format_bytes(view.done_bytes), ""
     unit = "MB" if view.total_bytes < 1e9 else "GB"
     total = format_bytes(view.total_bytes, unit)
     done = format_bytes(view.done_bytes, unit).removesuffix(f"{NBSP}{unit}")
     if view.state in ("paused", "failed"):
-        return f"Paused at {done} of {total}" if view.done_bytes else "", ""
-    left = f"{done} of {total} · {int(100 * view.done_bytes / view.total_bytes)}%"
+        paused = tr("Paused at {done} of {total}").format(done=done, total=total)
+        return paused if view.done_bytes else "", ""
+    percent = int(100 * view.done_bytes / view.total_bytes)
+    left = tr("{done} of {total} · {percent}%").format(done=done, total=total, percent=percent)
     right = []
     if view.rate_bps is not None:
         right.append(f"{numbers.decimal(view.rate_bps / 1e6, 1)}{NBSP}MB/s")
@@ -58,15 +61,15 @@ class MachineCard(Card):
         row = QHBoxLayout(self)
         row.setContentsMargins(16, 8, 16, 8)
         row.setSpacing(14)
-        self._title = Label("This computer", "ui", "text1", 600, elide=True)
-        self._detail = Label("Looking at it…", "small", "text2", elide=True)
+        self._title = Label(tr("This computer"), "ui", "text1", 600, elide=True)
+        self._detail = Label(tr("Looking at it…"), "small", "text2", elide=True)
         row.addWidget(Icon("cpu", "text3"))
         lines = QVBoxLayout()
         lines.setSpacing(0)
         lines.addWidget(self._title)
         lines.addWidget(self._detail)
         row.addLayout(lines, 1)
-        self.setAccessibleName("This computer")
+        self.setAccessibleName(tr("This computer"))
 
     def set_machine(self, view: MachineView) -> None:
         """Show what is known of this computer."""
@@ -83,19 +86,22 @@ class StarterCard(Card):
 
     def __init__(self) -> None:
         super().__init__("bg2")
-        self.setAccessibleName("Starter model")
+        self.setAccessibleName(tr("Starter model"))
         self.state = "offered"
         self._size = Label("", "small", "text3", 500)
-        self._cancel = IconButton("x", "Cancel the download")
+        self._cancel = IconButton("x", tr("Cancel the download"))
         self._cancel.clicked.connect(self.cancel_clicked)
-        self._bar = ProgressLine("Download of the starter model")
+        self._bar = ProgressLine(tr("Download of the starter model"))
         self._left = Label("", "small", "text1", 600)
         self._right = Label("", "small", "text2", 500)
         self._message = Label("", "ui", "bad", wrap=True)
         self._failure = QWidget()
-        text = "Small and quick, good for a first try. You can write already: the message is sent when the "
-        self._text = Label(text + "model is ready.", "small", "text3", wrap=True)
-        self._button = Button("Download", "download", "primary")
+        text = tr(
+            "Small and quick, good for a first try. You can write already: the message is sent when the"
+            " model is ready."
+        )
+        self._text = Label(text, "small", "text3", wrap=True)
+        self._button = Button(tr("Download"), "download", "primary")
         self._button.clicked.connect(self.download_clicked)
         self._lay_out()
         self.set_download(DownloadView("offered"))
@@ -114,7 +120,7 @@ class StarterCard(Card):
         """Show where the download stands."""
         self.state = view.state
         size = f" · {format_bytes(view.total_bytes)}" if view.total_bytes else ""
-        self._size.setText(f"4-bit{size}")
+        self._size.setText(tr("4-bit") + size)
         is_running = view.state in _RUNNING
         left, right = describe_progress(view)
         has_part = view.state != "offered" and (is_running or view.done_bytes > 0)
@@ -128,7 +134,7 @@ class StarterCard(Card):
         self._failure.setVisible(view.state == "failed" and bool(view.message))
         self._cancel.setVisible(is_running)
         self._actions.setVisible(self.can_start)
-        self._button.setText(_BUTTONS.get(view.state, "Download"))
+        self._button.setText(tr(_BUTTONS.get(view.state, _BUTTONS["offered"])))
         self.setAccessibleDescription(view.message if view.state == "failed" else left)
 
     def _lay_out(self) -> None:
@@ -137,7 +143,8 @@ class StarterCard(Card):
         column.setSpacing(8)
         head = QHBoxLayout()
         head.setSpacing(10)
-        head.addWidget(Label(f"Starter model: {STARTER_NAME}", "title", elide=True))
+        title = tr("Starter model: {name}").format(name=STARTER_NAME)
+        head.addWidget(Label(title, "title", elide=True))
         head.addWidget(self._size)
         head.addStretch(1)
         keep = self._cancel.sizePolicy()
@@ -160,7 +167,7 @@ class StarterCard(Card):
         action.setContentsMargins(0, 4, 0, 0)
         action.setSpacing(12)
         action.addWidget(self._button)
-        action.addWidget(Label("or press Enter", "small", "text3"))
+        action.addWidget(Label(tr("or press Enter"), "small", "text3"))
         action.addStretch(1)
         column.addLayout(head)
         column.addWidget(self._bar)
@@ -186,7 +193,7 @@ class FirstStart(QScrollArea):
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setAccessibleName("Welcome")
+        self.setAccessibleName(tr("Welcome"))
         self.machine = MachineCard()
         self.starter = StarterCard()
         self.starter.download_clicked.connect(self.starter_requested)
@@ -236,9 +243,9 @@ class FirstStart(QScrollArea):
         lines = QVBoxLayout(column)
         lines.setContentsMargins(0, 0, 0, 0)
         lines.setSpacing(0)
-        lines.addWidget(Label("Welcome to Decodeck", "title-l"))
+        lines.addWidget(Label(tr("Welcome to Decodeck"), "title-l"))
         lines.addSpacing(6)
-        text = "Chat with models that run on this computer, and see how fast they are."
+        text = tr("Chat with models that run on this computer, and see how fast they are.")
         lines.addWidget(Label(text, "body", "text2", wrap=True))
         lines.addSpacing(20)
         lines.addWidget(self.machine)
@@ -253,15 +260,15 @@ class FirstStart(QScrollArea):
     def _make_own_models(self) -> QHBoxLayout:
         row = QHBoxLayout()
         row.setSpacing(4)
-        file_link = self._file_link = LinkButton("choose a file", "Choose a GGUF file")
-        folder_link = LinkButton("a folder", "Choose a model folder")
+        file_link = self._file_link = LinkButton(tr("choose a file"), tr("Choose a GGUF file"))
+        folder_link = LinkButton(tr("a folder", "choose a file or a folder"), tr("Choose a model folder"))
         file_link.clicked.connect(self.file_requested)
         folder_link.clicked.connect(self.folder_requested)
         row.addWidget(Icon("folder", "text3", 16))
         row.addSpacing(4)
-        row.addWidget(Label("Already have models? Drop one here, or", "ui", "text2"))
+        row.addWidget(Label(tr("Already have models? Drop one here, or"), "ui", "text2"))
         row.addWidget(file_link)
-        row.addWidget(Label("or", "ui", "text2"))
+        row.addWidget(Label(tr("or", "choose a file or a folder"), "ui", "text2"))
         row.addWidget(folder_link)
         row.addStretch(1)
         return row

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-FIT_WORDS = {"fits": "fits", "tight": "fits tightly", "spills": "spills", "no": "does not fit"}
+from engine.words import mark
+
+FIT_WORDS = {
+    "fits": mark("fits"),
+    "tight": mark("fits tightly"),
+    "spills": mark("spills"),
+    "no": mark("does not fit"),
+}
 FIT_ICONS = {"fits": "circle-check", "tight": "triangle-alert", "spills": "triangle-alert", "no": "circle-x"}
 FIT_TOKENS = {"fits": "ok", "tight": "warn", "spills": "warn", "no": "bad"}  # names of colours

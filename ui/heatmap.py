@@ -29,6 +29,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.words import mark, tr
 from ui import numbers, theme
 from ui.fit import FIT_TOKENS, FIT_WORDS
 from ui.gauge import is_keyboard_focus
@@ -42,7 +43,7 @@ from ui.painting import (
     rounded,
     runs_width,
 )
-from ui.values import HeatCell, HeatRow, HeatView
+from ui.tuning_values import HeatCell, HeatRow, HeatView
 
 Index = QModelIndex | QPersistentModelIndex
 ROW_PX, LEAST_ROW_PX = 20, 14
@@ -54,7 +55,12 @@ _RADIUS = 4.0
 _NOTCH = 6.0
 _PLACE = Qt.ItemDataRole.UserRole + 1  # a HeatRow and a HeatCell
 _GROUNDS = {"fits": "heat_ok", "tight": "heat_warn", "spills": "heat_warn", "no": "heat_bad"}
-_LEGEND_WORDS = {"fits": "fits", "tight": "tight", "spills": "spills", "no": "no fit"}
+_LEGEND_WORDS = {
+    "fits": mark("fits"),
+    "tight": mark("tight"),
+    "spills": mark("spills"),
+    "no": mark("no fit"),
+}
 
 
 class HeatMap(QWidget):
@@ -145,11 +151,11 @@ class HeatMap(QWidget):
         colors = theme.palette()
         font = theme.font("micro")
         baseline = centred_baseline(font, self.height() - _LEGEND + 3, _LEGEND - 3)
-        draw_runs(painter, _LABELS, baseline, [Run("tok/s, context half full", font, colors.text3)])
+        draw_runs(painter, _LABELS, baseline, [Run(tr("tok/s, context half full"), font, colors.text3)])
         present = {cell.fit for row in view.rows for cell in row.cells}
         right = float(self.width())
         for fit in [fit for fit in reversed(_LEGEND_WORDS) if fit in present]:
-            run = Run(_LEGEND_WORDS[fit], font, colors.text3)
+            run = Run(tr(_LEGEND_WORDS[fit]), font, colors.text3)
             left = draw_runs_right(painter, right, baseline, [run])
             box = QRectF(left - 11.5, baseline - 7.5, 7, 7)
             painter.setPen(QPen(getattr(colors, FIT_TOKENS[fit]), 1))
@@ -218,7 +224,7 @@ class HeatCells(QTableView):
         self.chosen_place = self.loaded_place = ("", 0)
         self.setModel(self.heat)
         self.setItemDelegate(_CellDelegate(self))
-        self.setAccessibleName("Fit and speed by precision and context")
+        self.setAccessibleName(tr("Fit and speed by precision and context"))
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setShowGrid(False)
         self.setTabKeyNavigation(False)
@@ -363,7 +369,7 @@ def _label(text: str, is_strong: bool) -> Run:
 
 
 def _sentence(row: HeatRow, cell: HeatCell) -> str:
-    parts = [row.label, numbers.context(cell.context), FIT_WORDS[cell.fit]]
+    parts = [row.label, numbers.context(cell.context), tr(FIT_WORDS[cell.fit])]
     if cell.fit != "no" and cell.tps is not None:
-        parts.append(f"{numbers.predicted_tps(cell.tps)} tok/s")
+        parts.append(tr("{speed} tok/s").format(speed=numbers.predicted_tps(cell.tps)))
     return ", ".join(parts)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from engine.words import tr
+
 MAX_CHARS = 200_000  # longer code stays plain
 MAX_LINE_CHARS = 2_000  # so does code with a longer line: some lexers are slow on one
 BUDGET_S = 0.006  # of one slice
@@ -83,7 +85,7 @@ class Run(NamedTuple):
 def language_title(word: str) -> str:
     """What the header of a code block says for the word behind its fence."""
     known = _LANGUAGES.get(word.lower())
-    return known[1] if known else word[:24] or "Text"
+    return known[1] if known else word[:24] or tr("Text")
 
 
 class Highlighter:

@@ -6,6 +6,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QEnterEvent, QFontMetrics, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractButton, QWidget
 
+from engine.words import tr
 from ui import theme
 
 
@@ -14,9 +15,9 @@ class JumpButton(QAbstractButton):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setText("Jump to latest")
-        self.setAccessibleName("Jump to latest")
-        self.setToolTip("Jump to latest (End)")
+        self.setText(tr("Jump to latest"))
+        self.setAccessibleName(tr("Jump to latest"))
+        self.setToolTip(tr("Jump to latest (End)"))
         self.setFont(theme.font("ui", 600))
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # it hides when pressed and must not lose the keyboard
         self.setCursor(Qt.CursorShape.PointingHandCursor)

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.words import tr
 from ui import theme
 from ui.card import Card
 from ui.gauge import is_keyboard_focus
@@ -47,7 +48,7 @@ class FindingsCard(LabCard):
     """A number with a title and a sentence each, and a note below."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("What this says", parent)
+        super().__init__(tr("What this says"), parent)
         self._grid = QGridLayout()
         self._grid.setHorizontalSpacing(14)
         self._grid.setVerticalSpacing(2)
@@ -84,7 +85,7 @@ class FactsCard(LabCard):
     """Names on the left, values on the right."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("This run", parent)
+        super().__init__(tr("This run"), parent)
         self._grid = QGridLayout()
         self._grid.setVerticalSpacing(6)
         self._grid.setColumnStretch(1, 1)
@@ -165,8 +166,8 @@ class CostCard(LabCard):
     typed = Signal(str, str)  # setting, text
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Cost", parent)
-        self.detail.setText("per million tokens")
+        super().__init__(tr("Cost"), parent)
+        self.detail.setText(tr("per million tokens"))
         self._fields: dict[str, FigureField] = {}
         self._form = QGridLayout()
         self._form.setHorizontalSpacing(8)
@@ -240,7 +241,8 @@ class CostCard(LabCard):
         _empty(self._rows)
         if not rows:
             return
-        for column, head in enumerate(("", "Energy, read · written", "Tokens read", "Tokens written")):
+        heads = ("", tr("Energy, read · written"), tr("Tokens read"), tr("Tokens written"))
+        for column, head in enumerate(heads):
             self._rows.addWidget(_figure(Label(head, "micro", "text3", 600)), 0, column)
         for number, row in enumerate(rows, 1):
             name = Label(row.name, "ui", "text1", 500)

@@ -21,6 +21,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.words import tr
 from ui import numbers, theme
 from ui.gauge import Gauge
 from ui.lab_scale import LogScale
@@ -32,7 +33,7 @@ _INSET = 20.0  # of the first and the last x
 _DOT, _RING = 4.5, 9.0  # radii
 _REACH = 14.0  # px around a dot that belong to it
 _END_LINES = 32.0  # height of a name with its value beside a line's end
-_EMPTY = LabChart("Speed", "", ())
+_EMPTY = LabChart("", "", ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Chart(Gauge):
     chosen = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Chart of speeds", parent)
+        super().__init__(tr("Chart of speeds"), parent)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMinimumSize(360, 300)
         self.setMouseTracking(True)
@@ -99,7 +100,8 @@ class Chart(Gauge):
             return dot.words
         measured = [line for line in self._view.lines if line.measured]
         if not measured:
-            return "Predicted only, nothing is measured yet" if self._view.lines else "Nothing to show"
+            has_any = bool(self._view.lines)
+            return tr("Predicted only, nothing is measured yet") if has_any else tr("Nothing to show")
         return "; ".join(f"{line.name}: {line.end}" for line in measured)
 
     def _dots(self, line: int) -> Sequence[LabDot]:
@@ -185,7 +187,8 @@ class Chart(Gauge):
         pen.setDashPattern([3.0, 3.0])
         painter.setPen(pen)
         painter.drawLine(QPointF(edge, top), QPointF(edge, frame.box.bottom()))
-        left, right = Run("memory-bound", font, colors.text3), Run("compute-bound", font, colors.text3)
+        left = Run(tr("memory-bound"), font, colors.text3)
+        right = Run(tr("compute-bound"), font, colors.text3)
         if edge - frame.box.left() > runs_width([left]) + 16:
             draw_runs_right(painter, edge - 8, top + 14, [left])
         if frame.box.right() - edge > runs_width([right]) + 16:
@@ -272,8 +275,10 @@ class Chart(Gauge):
 
     def _paint_legend(self, painter: QPainter) -> None:
         colors, font, view = theme.palette(), theme.font("micro"), self._view
-        band = "" if view.band is None else f" ±{numbers.percent(view.band)}"
-        predicted, measured = Run(f"predicted{band}", font, colors.text2), Run("measured", font, colors.text2)
+        words = tr("predicted")
+        if view.band is not None:
+            words = tr("predicted ±{band}").format(band=numbers.percent(view.band))
+        predicted, measured = Run(words, font, colors.text2), Run(tr("measured"), font, colors.text2)
         x = draw_runs_right(painter, self.span, 14, [predicted]) - 32
         painter.setPen(dashed_pen(colors.text3, 1.6))
         painter.drawLine(QPointF(x, 10), QPointF(x + 24, 10))

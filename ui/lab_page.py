@@ -28,6 +28,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.words import mark, tr
 from ui import theme
 from ui.card import ProgressLine
 from ui.chip import ModelChip
@@ -44,8 +45,8 @@ from ui.values import ChipView
 _WIDE = 1020  # px of the page, from which the cards stand beside the chart
 _SIDE_WIDTH = 332
 _ROOMY = 860  # from which the bar has room for its title
-_TITLES = {"csv": "Export the table", "png": "Export the chart"}
-_FILTERS = {"csv": "Tables (*.csv)", "png": "Pictures (*.png)"}
+_TITLES = {"csv": mark("Export the table"), "png": mark("Export the chart")}
+_FILTERS = {"csv": mark("Tables (*.csv)"), "png": mark("Pictures (*.png)")}
 _PICTURE_SCALE = 2.0  # pixels of an exported picture for each of the screen's
 
 
@@ -61,11 +62,11 @@ class LabPage(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Batch lab")
+        self.setAccessibleName(tr("Batch lab"))
         self._view = LabView()
         self.bar = _Bar()
         self.chip = self.bar.chip
-        self.axes = Segmented("Speed against")
+        self.axes = Segmented(tr("Speed against"))
         self.chart = Chart()
         self.table = PointTable()
         self.cost = CostCard()
@@ -74,7 +75,7 @@ class LabPage(QWidget):
         self._progress = _Progress()
         self._note = Label("", "small", "text2", wrap=True)
         self._chart_card = self._make_chart_card()
-        self._table_card = LabCard("Predicted against measured")
+        self._table_card = LabCard(tr("Predicted against measured"))
         self._table_card.column.setContentsMargins(1, 14, 1, 6)
         self._table_card.head.setContentsMargins(20, 0, 20, 0)
         self._table_card.column.addWidget(self.table)
@@ -121,11 +122,11 @@ class LabPage(QWidget):
 
     def ask_path(self, kind: str) -> None:
         """Open the dialog for a file of a kind; the choice leaves as ``export_wanted``."""
-        dialog = QFileDialog(self, _TITLES[kind])
+        dialog = QFileDialog(self, tr(_TITLES[kind]))
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setDefaultSuffix(kind)
-        dialog.setNameFilter(_FILTERS[kind])
+        dialog.setNameFilter(tr(_FILTERS[kind]))
         dialog.selectFile(f"decodeck-lab.{kind}")
         dialog.fileSelected.connect(lambda path: self.export_wanted.emit(kind, path))
         dialog.open()
@@ -170,11 +171,12 @@ class LabPage(QWidget):
         return self._scroll.verticalScrollBar()
 
     def _make_chart_card(self) -> LabCard:
-        card = LabCard("Speed")
-        card.detail.setText("tok/s, log scale")
+        card = LabCard(tr("Speed"))
+        card.detail.setText(tr("tok/s, log scale"))
         self.axes.setFixedWidth(300)
         card.head.addWidget(self.axes)
-        self._empty = Label("No model is loaded. Choose one to see what it should reach.", "ui", "text3")
+        words = tr("No model is loaded. Choose one to see what it should reach.")
+        self._empty = Label(words, "ui", "text3")
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._empty.setMinimumHeight(220)
         card.column.addWidget(self.chart, 1)
@@ -257,14 +259,14 @@ class _Bar(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setFixedHeight(HEIGHT)
-        self._title = Label("Batch lab", "title")
+        self._title = Label(tr("Batch lab"), "title")
         self.chip = ModelChip()
-        self.csv = Button("Export CSV", "upload")
-        self.csv.setToolTip("Save the table as a file for spreadsheets")
+        self.csv = Button(tr("Export CSV"), "upload")
+        self.csv.setToolTip(tr("Save the table as a file for spreadsheets"))
         self.png = Button("PNG", "image-down")
-        self.png.setAccessibleName("Export PNG")
-        self.png.setToolTip("Save the chart as a picture")
-        self.run = Button("Run", "play", "primary")
+        self.png.setAccessibleName(tr("Export PNG"))
+        self.png.setToolTip(tr("Save the chart as a picture"))
+        self.run = Button(tr("Run"), "play", "primary")
         row = self._row = QHBoxLayout(self)
         row.setSpacing(8)
         row.addWidget(self._title)
@@ -278,11 +280,11 @@ class _Bar(QWidget):
     def set_view(self, view: LabView) -> None:
         """Show what can be done."""
         is_running = view.running is not None
-        self.run.setText("Stop" if is_running else view.run)
+        self.run.setText(tr("Stop") if is_running else view.run)
         self.run.set_icon("square" if is_running else "play")
         self.run.set_detail("" if is_running else view.run_detail)
         self.run.setEnabled(is_running or view.can_run)
-        self.run.setToolTip("End the run; what was measured is kept" if is_running else view.note)
+        self.run.setToolTip(tr("End the run; what was measured is kept") if is_running else view.note)
         for button in (self.csv, self.png):
             button.setEnabled(view.can_export)
 
@@ -302,7 +304,7 @@ class _Progress(QWidget):
         super().__init__(parent)
         self._words = Label("", "small", "text1", 600, elide=True)
         self._live = Label("", "small", "text2")
-        self._line = ProgressLine("Progress of the measurement")
+        self._line = ProgressLine(tr("Progress of the measurement"))
         row = QHBoxLayout()
         row.addWidget(self._words, 1)
         row.addWidget(self._live)

@@ -26,6 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.words import tr
 from ui import numbers, theme
 from ui.lab_values import LabRow, LabTable
 
@@ -134,7 +135,7 @@ class _CellDelegate(QStyledItemDelegate):
             theme.draw_icon(painter, icon, "circle-x", colors.bad)
             painter.setFont(theme.font("small", 500))
             painter.setPen(colors.bad)
-            painter.drawText(inner.adjusted(20, 0, 0, 0), flags, "failed")
+            painter.drawText(inner.adjusted(20, 0, 0, 0), flags, tr("failed"))
             return
         has_bar = box.width() >= _ERROR_WIDTH
         if row.error is not None and has_bar:
@@ -200,7 +201,7 @@ class PointTable(QTableView):
         self.setTabKeyNavigation(False)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setStyleSheet("QTableView { background: transparent; }")
-        self.setAccessibleName("Predicted against measured")
+        self.setAccessibleName(tr("Predicted against measured"))
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         theme.notifier().changed.connect(self._on_theme_changed)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from engine.words import tr
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class LabView:
     findings: tuple[Finding, ...] = ()
     finding_note: str = ""
     facts: tuple[tuple[str, str], ...] = ()
-    run: str = "Run"
+    run: str = field(default_factory=lambda: tr("Run"))
     run_detail: str = ""  # "(about 50 s)"
     can_run: bool = False
     can_export: bool = False

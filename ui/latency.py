@@ -11,6 +11,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.words import tr
 from ui import numbers, theme
 from ui.gauge import Gauge
 from ui.painting import Run, dashed_pen, draw_runs, draw_runs_right, with_alpha
@@ -26,10 +27,10 @@ class LatencyLine(Gauge):
     """The last 96 steps. Band: the middle half. Amber cap: off the scale, which no spike changes."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Latency per token", parent)
+        super().__init__(tr("Latency per token"), parent)
         self.setFixedHeight(48)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setToolTip("Time of each decode step. Band: the middle half. Amber: off the scale")
+        self.setToolTip(tr("Time of each decode step. Band: the middle half. Amber: off the scale"))
         self._steps: deque[float] = deque(maxlen=NUM_STEPS)
         self._sorted: list[float] = []  # those that are no gap
         self._reference_ms: float | None = None
@@ -67,9 +68,10 @@ class LatencyLine(Gauge):
     def sentence(self) -> str:
         values = self._sorted
         if not values:
-            return "Starts with the next answer"
+            return tr("Starts with the next answer")
         slowest = numbers.milliseconds(values[-1])
-        return f"Median {numbers.decimal(median(values), 1)} milliseconds, slowest {slowest} milliseconds"
+        words = tr("Median {median} milliseconds, slowest {slowest} milliseconds")
+        return words.format(median=numbers.decimal(median(values), 1), slowest=slowest)
 
     def sizeHint(self) -> QSize:
         return QSize(328 + 2 * self.SIDE, 48)
@@ -77,15 +79,17 @@ class LatencyLine(Gauge):
     def paint(self, painter: QPainter) -> None:
         colors = theme.palette()
         font = theme.font("micro")
-        draw_runs(painter, 0, 13, [Run("Latency per token", font, colors.text2)])
+        draw_runs(painter, 0, 13, [Run(tr("Latency per token"), font, colors.text2)])
         values = self._sorted
         if not values:
-            draw_runs_right(painter, self.span, 13, [Run("starts with the next answer", font, colors.text2)])
+            words = Run(tr("starts with the next answer"), font, colors.text2)
+            draw_runs_right(painter, self.span, 13, [words])
             painter.setPen(dashed_pen(colors.track, 1))
             painter.drawLine(QPointF(0, _BOTTOM - 6.5), QPointF(self.span, _BOTTOM - 6.5))
             return
         slowest = numbers.milliseconds(values[-1])
-        text = f"median {numbers.decimal(median(values), 1)} · slowest {slowest}{numbers.NBSP}ms"
+        text = tr("median {median} · slowest {slowest}\u00a0ms")
+        text = text.format(median=numbers.decimal(median(values), 1), slowest=slowest)
         draw_runs_right(painter, self.span, 13, [Run(text, font, colors.text2)])
         self._draw_band(painter, values)
         self._draw_line(painter)

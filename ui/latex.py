@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from engine.words import tr
 from ui.latex_grid import FENCES, TooLargeError, matrix
 from ui.latex_spacing import KINDS, Atom, join
 from ui.latex_symbols import (
@@ -279,7 +280,8 @@ class _Reader:
                 above, below = self._argument(), self._argument()
                 return [Atom(f"{_grouped(above, is_above=True)}/{_grouped(below)}", "frac")]
             case "binom" | "dbinom" | "tbinom":
-                return [Atom(f"({self._argument()} choose {self._argument()})")]
+                upper, lower = self._argument(), self._argument()
+                return [Atom(tr("({upper} choose {lower})").format(upper=upper, lower=lower))]
             case "sqrt":
                 return [self._root()]
             case "overset" | "stackrel" | "underset":
@@ -371,7 +373,9 @@ def _accented(text: str, mark: str) -> str:
 
 
 def _grouped(text: str, *, is_above: bool = False) -> str:
-    """In brackets, unless it is one operand; above the stroke a product is one too."""
+    """In brackets, unless it is one operand; above the stroke a product is one too, but no root."""
+    if is_above and text[:1] in ("√", "∛", "∜"):  # √π/2 could be either
+        return f"({text})"
     if is_above and not any(letter.isspace() for letter in text):
         return text
     is_one = _ONE.fullmatch("".join(letter for letter in text if not unicodedata.combining(letter)))

@@ -9,14 +9,17 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.words import mark, tr
 from ui import numbers, theme
 from ui.gauge import Gauge
+from ui.gauge_values import SpeedView
 from ui.painting import Run, draw_runs, draw_runs_right, runs_width, with_alpha
-from ui.values import SpeedView
 
 _BASELINE = 13.0
 _GAP = 14.0  # between entries
-_TOOLTIP = "Predicted: for the chat as long as it is now. Bandwidth limit: the bytes cannot be read quicker"
+_TOOLTIP = mark(
+    "Predicted: for the chat as long as it is now. Bandwidth limit: the bytes cannot be read quicker"
+)
 
 
 def reading_words(reading_tps: tuple[float, float]) -> str:
@@ -29,7 +32,7 @@ class Legend(Gauge):
     """Predicted, bandwidth limit, reading speed; the speed of all chats in its place where several run."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Marks of the dial", parent)
+        super().__init__(tr("Marks of the dial"), parent)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the dial speaks all of it
         self.setFixedHeight(18)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -52,30 +55,31 @@ class Legend(Gauge):
         return predicted, limit, reading_words(view.reading_tps), view.together
 
     def _describe(self) -> None:
-        reading = f"Reading: people read {reading_words(self._view.reading_tps)} tokens of this a second"
-        words = (_TOOLTIP, reading, self._view.together)
+        reading = tr("Reading: people read {speed} tokens of this a second")
+        reading = reading.format(speed=reading_words(self._view.reading_tps))
+        words = (tr(_TOOLTIP), reading, self._view.together)
         self.setToolTip(". ".join(each for each in words if each))
         self.setAccessibleName(self.sentence())
 
     def sentence(self) -> str:
         predicted, limit, reading, together = self._shown()
-        told = [(f"predicted {predicted}", predicted), (f"bandwidth limit {limit}", limit)]
-        words = [text for text, value in told if value != numbers.UNKNOWN]
-        words += [f"people read about {reading} tokens per second", together]
+        told = [(tr("predicted {speed}"), predicted), (tr("bandwidth limit {speed}"), limit)]
+        words = [text.format(speed=value) for text, value in told if value != numbers.UNKNOWN]
+        words += [tr("people read about {speed} tokens per second").format(speed=reading), together]
         return ", ".join(each for each in words if each)
 
     def paint(self, painter: QPainter) -> None:
         predicted, limit, reading, together = self._shown()
         left = 0.0
         if predicted != numbers.UNKNOWN:
-            left = self._entry(painter, left, _draw_triangle, 8, "predicted", predicted)
+            left = self._entry(painter, left, _draw_triangle, 8, tr("predicted"), predicted)
         if limit != numbers.UNKNOWN:
-            name = "limit" if together else "bandwidth limit"
+            name = tr("limit") if together else tr("bandwidth limit")
             left = self._entry(painter, left, _draw_bar, 3, name, limit)
         if together:
             self._draw_together(painter, together)
         else:
-            self._entry(painter, left, _draw_wedge, 10, "reading", reading)
+            self._entry(painter, left, _draw_wedge, 10, tr("reading", "how fast people read"), reading)
 
     def _entry(
         self,

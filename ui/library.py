@@ -11,6 +11,7 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QHideEvent, QPainter, QPaintEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
+from engine.words import tr
 from ui import theme
 from ui.controls import Button, IconButton
 from ui.label import Label, LinkButton, key_text
@@ -22,7 +23,6 @@ from ui.segmented import Choice, Segmented
 from ui.top_bar import HEIGHT
 
 LOCAL, FIND = "local", "find"
-_TABS = (Choice(LOCAL, "On this computer"), Choice(FIND, "Find models"))
 _ROOMY = 720  # px of the page, from which the bar has room for its title
 _LEAST_TRANSFERS = 120  # px
 _WIDEST = 1080  # of the lists: a longer row is hard to follow
@@ -39,14 +39,14 @@ class LibraryPage(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Model library")
-        self._title = Label("Model library", "title")
-        self.tabs = Segmented("Part of the library")
-        self.tabs.set_choices(_TABS, LOCAL)
+        self.setAccessibleName(tr("Model library"))
+        self._title = Label(tr("Model library"), "title")
+        self.tabs = Segmented(tr("Part of the library"))
+        self.tabs.set_choices(_tabs(), LOCAL)
         self.tabs.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.tabs.setFixedWidth(260)
-        self.add_folder = Button("Add a folder", "folder", "secondary")
-        self._close = IconButton("x", f"Back to the chat ({key_text('Esc')})")
+        self.add_folder = Button(tr("Add a folder"), "folder", "secondary")
+        self._close = IconButton("x", tr("Back to the chat ({keys})").format(keys=key_text("Esc")))
         self.local = LocalModels()
         self.search = FindModels()
         self.transfers = TransferStack()
@@ -71,12 +71,12 @@ class LibraryPage(QWidget):
 
     def set_undo(self, name: str) -> None:
         """Offer to put a deleted model back; empty: nothing was deleted."""
-        self._undo_text.setText(f"{name} was deleted." if name else "")
+        self._undo_text.setText(tr("{name} was deleted.").format(name=name) if name else "")
         self._undo.setVisible(bool(name))
 
     def show_tab(self, key: str) -> None:
         """Show one of the two parts."""
-        self.tabs.set_choices(_TABS, key)
+        self.tabs.set_choices(_tabs(), key)
         self._stack.setCurrentWidget(self.search if key == FIND else self.local)
 
     @property
@@ -102,7 +102,7 @@ class LibraryPage(QWidget):
             self.search.focus_region()
 
     def _on_add_folder(self) -> None:
-        dialog = QFileDialog(self, "Add a folder with models")
+        dialog = QFileDialog(self, tr("Add a folder with models"))
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setFileMode(QFileDialog.FileMode.Directory)
         dialog.fileSelected.connect(self.folder_chosen)
@@ -124,7 +124,7 @@ class LibraryPage(QWidget):
         undo = QHBoxLayout(self._undo)
         undo.setContentsMargins(4, 0, 0, 0)
         undo.setSpacing(4)
-        put_back = LinkButton("Undo", "Put the deleted model back")
+        put_back = LinkButton(tr("Undo"), tr("Put the deleted model back"))
         put_back.clicked.connect(self.undo_clicked)
         undo.addWidget(self._undo_text)
         undo.addWidget(put_back)
@@ -163,3 +163,7 @@ class LibraryPage(QWidget):
         painter = QPainter(self)
         painter.fillRect(self.rect(), colors.bg0)
         painter.fillRect(QRectF(0, HEIGHT - 1, self.width(), 1), colors.line)
+
+
+def _tabs() -> tuple[Choice, ...]:
+    return Choice(LOCAL, tr("On this computer")), Choice(FIND, tr("Find models"))

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QDesktopServices
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
+from engine.words import mark, tr
 from ui.card import Card
 from ui.controls import Button, IconButton
 from ui.label import Icon, Label
@@ -15,11 +16,11 @@ from ui.library_values import FileRow, FindView, RepoRow
 from ui.segmented import Choice, Segmented
 
 KINDS = (Choice("gguf", "GGUF"), Choice("safetensors", "safetensors"))
-OPEN = RowAction("open", "Files", tooltip="Show this model's files (Enter)")
-DOWNLOAD = RowAction("download", "Download", "download")
-USE = RowAction("use", "Use", tooltip="Load this model")
-PAGE = RowAction("page", "Open the model page")
-_STATES = {"downloading": "Downloading"}
+OPEN = RowAction("open", mark("Files"), tooltip=mark("Show this model's files (Enter)"))
+DOWNLOAD = RowAction("download", mark("Download"), "download")
+USE = RowAction("use", mark("Use"), tooltip=mark("Load this model"))
+PAGE = RowAction("page", mark("Open the model page"))
+_STATES = {"downloading": mark("Downloading")}
 
 
 def repo_row(row: RepoRow) -> Row:
@@ -30,10 +31,10 @@ def repo_row(row: RepoRow) -> Row:
         title=name,
         tag=owner,
         detail=row.detail,
-        action=OPEN,
-        menu=(PAGE,),
+        action=OPEN.translated(),
+        menu=(PAGE.translated(),),
         icon="lock" if row.is_gated else "",
-        tooltip="Its licence has to be accepted first." if row.is_gated else row.repo,
+        tooltip=tr("Its licence has to be accepted first.") if row.is_gated else row.repo,
     )
 
 
@@ -46,8 +47,8 @@ def file_row(row: FileRow) -> Row:
         detail=row.detail,
         fit=row.fit,
         warning=row.reason if row.state == "blocked" else "",
-        state=_STATES.get(row.state, ""),
-        action=action,
+        state=tr(_STATES.get(row.state, "")),
+        action=action.translated() if action else None,
         tooltip=row.key,
     )
 
@@ -63,10 +64,10 @@ class Failure(Card):
         self._page = ""
         self._title = Label("", "ui", "warn", 600, wrap=True)
         self._text = Label("", "ui", "text2", 400, wrap=True)
-        self.retry = Button("Try again", "refresh-cw", "secondary")
-        self.open_page = Button("Open the model page", "external-link", "secondary")
-        self.token = Field("lock", "Paste an access token", "Access token", is_secret=True)
-        self.save = Button("Save token", None, "primary")
+        self.retry = Button(tr("Try again"), "refresh-cw", "secondary")
+        self.open_page = Button(tr("Open the model page"), "external-link", "secondary")
+        self.token = Field("lock", tr("Paste an access token"), tr("Access token"), is_secret=True)
+        self.save = Button(tr("Save token"), None, "primary")
         self.retry.clicked.connect(self.retry_clicked)
         self.open_page.clicked.connect(lambda: QDesktopServices.openUrl(QUrl(self._page)))
         self.save.clicked.connect(self._on_save)
@@ -132,12 +133,12 @@ class FindModels(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._view = FindView()
-        self.field = Field("search", "A model's name, or owner/name", "Search for models")
-        self.kind = Segmented("Kind of files")
+        self.field = Field("search", tr("A model's name, or owner/name"), tr("Search for models"))
+        self.kind = Segmented(tr("Kind of files"))
         self.kind.set_choices(KINDS, "gguf")
-        self.search = Button("Search", None, "primary")
-        self.repos = RowList("Models found")
-        self.files = RowList("Files of the model")
+        self.search = Button(tr("Search"), None, "primary")
+        self.repos = RowList(tr("Models found"))
+        self.files = RowList(tr("Files of the model"))
         self.failure = Failure()
         self._note = Label("", "ui", "text2", wrap=True)
         self._note.setAlignment(Qt.AlignmentFlag.AlignHCenter)
@@ -145,7 +146,7 @@ class FindModels(QWidget):
         self._detail = Label("", "small", "text3", elide=True)
         self._notes = Label("", "small", "text3", wrap=True)
         self._busy = Label("", "small", "text3")
-        self.back = IconButton("chevron-left", "Back to what was found", size=28, icon_size=16)
+        self.back = IconButton("chevron-left", tr("Back to what was found"), size=28, icon_size=16)
         self._stack = QStackedWidget()
         self._lay_out()
         self._connect()
@@ -160,7 +161,7 @@ class FindModels(QWidget):
         self._detail.setText(view.detail)
         self._notes.setText("\n".join(view.notes))
         self._notes.setVisible(bool(view.notes))
-        self._busy.setText(f"Asking {view.host}…" if view.state == "busy" else "")
+        self._busy.setText(tr("Asking {host}…").format(host=view.host) if view.state == "busy" else "")
         self._busy.setVisible(view.state == "busy")
         self.failure.setVisible(view.state == "failed")
         if view.state == "failed":
@@ -176,12 +177,12 @@ class FindModels(QWidget):
     @staticmethod
     def _note_text(view: FindView) -> str:
         if view.state == "empty":
-            return f'Nothing on {view.host} matches "{view.words}".'
+            return tr('Nothing on {host} matches "{words}".').format(host=view.host, words=view.words)
         if view.state == "idle":
-            return (
-                f"Search {view.host} for models. Nothing is asked before you search, and only model files "
+            return tr(
+                "Search {host} for models. Nothing is asked before you search, and only model files "
                 "come from there; chats stay on this computer."
-            )
+            ).format(host=view.host)
         return ""
 
     def _connect(self) -> None:

@@ -5,24 +5,25 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
+from engine.words import mark, tr
 from ui.controls import Button
 from ui.label import Icon, Label
 from ui.library_field import Field
-from ui.library_painting import LOADED
 from ui.library_rows import Row, RowAction, RowList, framed, in_the_middle
 from ui.library_values import LibraryRow, LibraryView
 
-USE = RowAction("use", "Use", tooltip="Load this model (Enter)")
-SHOW = RowAction("show", "Show in folder")
-COPY = RowAction("copy", "Copy the path")
-LEAVE_OUT = RowAction("leave-out", "Take its folder out of the library")
-DELETE = RowAction("delete", "Delete", tooltip="It can be put back until the program closes")
+USE = RowAction("use", mark("Use"), tooltip=mark("Load this model (Enter)"))
+SHOW = RowAction("show", mark("Show in folder"))
+COPY = RowAction("copy", mark("Copy the path"))
+LEAVE_OUT = RowAction("leave-out", mark("Take its folder out of the library"))
+DELETE = RowAction("delete", mark("Delete"), tooltip=mark("It can be put back until the program closes"))
 
 
 def local_row(row: LibraryRow) -> Row:
     """How a model of this computer looks in a list."""
     facts = " · ".join(part for part in (row.detail, row.note, row.used) if part)
     can_use = not row.reason and not row.is_loaded
+    menu = (SHOW, COPY, *((DELETE,) if row.can_delete else (LEAVE_OUT,) if row.added_folder else ()))
     return Row(
         key=row.path,
         title=row.name,
@@ -30,9 +31,10 @@ def local_row(row: LibraryRow) -> Row:
         tag=row.place,
         fit=row.fit,
         warning=row.reason,
-        state=LOADED if row.is_loaded else "",
-        action=USE if can_use else None,
-        menu=(SHOW, COPY, *((DELETE,) if row.can_delete else (LEAVE_OUT,) if row.added_folder else ())),
+        state=tr("Loaded") if row.is_loaded else "",
+        is_loaded=row.is_loaded,
+        action=USE.translated() if can_use else None,
+        menu=tuple(action.translated() for action in menu),
         tooltip=row.tooltip,
     )
 
@@ -47,10 +49,11 @@ class LocalModels(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._view = LibraryView(is_looking=True)
-        self.filter = Field("search", "Filter by name, architecture or program", "Filter the models")
+        hint = tr("Filter by name, architecture or program")
+        self.filter = Field("search", hint, tr("Filter the models"))
         self._summary = Label("", "small", "text3")
         self._notes = Label("", "small", "warn", wrap=True)
-        self.list = RowList("Models on this computer")
+        self.list = RowList(tr("Models on this computer"))
         self._nothing = Label("", "ui", "text2", wrap=True)
         self._nothing.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self._stack = QStackedWidget()
@@ -83,14 +86,15 @@ class LocalModels(QWidget):
         words = self.filter.text().casefold().split()
         rows = [row for row in self._view.rows if all(word in _searched(row) for word in words)]
         self.list.set_rows([local_row(row) for row in rows])
-        self._summary.setText("Looking…" if self._view.is_looking and not rows else self._view.summary)
+        self._summary.setText(tr("Looking…") if self._view.is_looking and not rows else self._view.summary)
         self._notes.setText("\n".join(self._view.notes))
         self._notes.setVisible(bool(self._view.notes))
         self._head.setVisible(bool(self._view.rows) or self._view.is_looking)
         if rows:
             self._stack.setCurrentWidget(self._listed)
         elif self._view.rows:
-            self._nothing.setText(f'No model here matches "{self.filter.text().strip()}".')
+            nothing = tr('No model here matches "{words}".').format(words=self.filter.text().strip())
+            self._nothing.setText(nothing)
             self._stack.setCurrentWidget(self._unmatched)
         elif not self._view.is_looking:
             self._stack.setCurrentWidget(self._empty)
@@ -124,19 +128,19 @@ class LocalModels(QWidget):
         column.setContentsMargins(24, 56, 24, 0)
         column.setSpacing(8)
         column.addWidget(Icon("library", "text3", 32), 0, Qt.AlignmentFlag.AlignHCenter)
-        text = (
+        text = tr(
             "Models of Hugging Face, LM Studio, Jan, GPT4All, llama.cpp and Ollama are listed here where "
             "they are, without a copy. Drop a GGUF file anywhere in the window, add a folder, or find one."
         )
-        title = Label("No models on this computer yet", "title")
+        title = Label(tr("No models on this computer yet"), "title")
         words = Label(text, "ui", "text2", wrap=True)
         for label in (title, words):
             label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         column.addWidget(title)
         column.addLayout(in_the_middle(words))
         column.addSpacing(8)
-        find = self._find = Button("Find a model", "search", "primary")
-        folder = Button("Add a folder", "folder", "secondary")
+        find = self._find = Button(tr("Find a model"), "search", "primary")
+        folder = Button(tr("Add a folder"), "folder", "secondary")
         find.clicked.connect(self.find_clicked)
         folder.clicked.connect(self.folder_clicked)
         buttons = QHBoxLayout()

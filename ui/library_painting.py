@@ -22,7 +22,6 @@ ROW_HEIGHT = 64
 _PAD, _GAP = 16.0, 16.0
 _MORE_SIZE, _BUTTON_HEIGHT = 28.0, 32.0
 _CHIP_HEIGHT = 22.0
-LOADED = "Loaded"
 _LEAST_TEXT = 170.0  # px of the title below which the fit mark gives way
 ROW_ROLE = Qt.ItemDataRole.UserRole + 1
 MORE = "more"
@@ -135,10 +134,9 @@ class RowDelegate(QStyledItemDelegate):
         colors = theme.palette()
         font = theme.font("ui", 600)
         if row.action is None:
-            is_done = row.state == LOADED
-            ink = colors.ok if is_done else colors.text2
+            ink = colors.ok if row.is_loaded else colors.text2
             place = QRectF(box.left() + 8, box.center().y() - 8, 16, 16)
-            theme.draw_icon(painter, place, "circle-check" if is_done else "download", ink)
+            theme.draw_icon(painter, place, "circle-check" if row.is_loaded else "download", ink)
             baseline = centred_baseline(font, box.top(), box.height())
             draw_runs(painter, box.left() + 32, baseline, [Run(row.state, font, ink)])
             return

@@ -6,7 +6,7 @@ Two hundred rows cost as much as the few that are seen. Rows come in as values, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from PySide6.QtCore import (
@@ -33,6 +33,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.words import tr
 from ui import theme
 from ui.card import Card
 from ui.label import plain_tooltip
@@ -53,6 +54,10 @@ class RowAction:
     is_primary: bool = False
     tooltip: str = ""
 
+    def translated(self) -> RowAction:
+        """A constant one in the chosen language."""
+        return replace(self, label=tr(self.label), tooltip=tr(self.tooltip))
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -65,6 +70,7 @@ class Row:
     fit: FitMark = NO_MARK
     warning: str = ""
     state: str = ""  # "Loaded"
+    is_loaded: bool = False
     action: RowAction | None = None
     menu: tuple[RowAction, ...] = ()
     tooltip: str = ""

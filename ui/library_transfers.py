@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.words import tr
 from ui.card import Card, ProgressLine
 from ui.controls import Button, IconButton
 from ui.first_start import describe_progress, format_bytes
@@ -37,9 +38,9 @@ class TransferCard(Card):
         self._view = view
         self._name = Label(view.name, "ui", "text1", 600, elide=True)
         self._detail = Label(view.detail, "small", "text3", elide=True)
-        self._pause = IconButton("pause", "Pause", size=28, icon_size=16)
-        self._cancel = IconButton("x", "Cancel", size=28, icon_size=16)
-        self._bar = ProgressLine(f"Download of {view.name}")
+        self._pause = IconButton("pause", tr("Pause"), size=28, icon_size=16)
+        self._cancel = IconButton("x", tr("Cancel"), size=28, icon_size=16)
+        self._bar = ProgressLine(tr("Download of {name}").format(name=view.name))
         self._left = Label("", "small", "text1", 600, elide=True)
         self._right = Label("", "small", "text2", 500)
         self._failure = QWidget()
@@ -66,21 +67,21 @@ class TransferCard(Card):
         self._view, progress = view, view.progress
         left, right = describe_progress(progress)
         if progress.state == "queued":
-            left = "Waiting for the other downloads"
+            left = tr("Waiting for the other downloads")
         is_standing = progress.state in _STANDING
         fraction = 1.0 if progress.state == "checking" else progress.done_bytes / max(1, progress.total_bytes)
         self._bar.setValue(round(1000 * min(1.0, fraction)))
         self._left.setText(left)
         self._right.setText(right)
         self._pause.set_icon("play" if is_standing else "pause")
-        verb = "Try again" if progress.state == "failed" else "Resume" if is_standing else "Pause"
+        verb, named = _verb(progress.state)
         self._pause.setToolTip(verb)
-        self._pause.setAccessibleName(f"{verb}: {view.name}")
-        self._cancel.setAccessibleName(f"Cancel: {view.name}")
+        self._pause.setAccessibleName(named.format(name=view.name))
+        self._cancel.setAccessibleName(tr("Cancel: {name}").format(name=view.name))
         self._message.setText(progress.message if progress.state == "failed" else "")
         self._failure.setVisible(progress.state == "failed" and bool(progress.message))
         self._figures.setVisible(bool(left or right))
-        self.setAccessibleName(f"Download of {view.name}")
+        self.setAccessibleName(tr("Download of {name}").format(name=view.name))
         self.setAccessibleDescription(progress.message or f"{left} {right}".strip())
 
     def _on_pause(self) -> None:
@@ -93,7 +94,7 @@ class TransferCard(Card):
         if done < ASK_FROM_BYTES:
             self.cancel_clicked.emit(self.key)
             return
-        self._asked.setText(f"Delete the {format_bytes(done)} that are here?")
+        self._asked.setText(tr("Delete the {size} that are here?").format(size=format_bytes(done)))
         self._question.show()
         self._keep.setFocus()
 
@@ -123,8 +124,8 @@ class TransferCard(Card):
         question = QHBoxLayout(self._question)
         question.setContentsMargins(0, 0, 0, 0)
         question.setSpacing(8)
-        self._keep = Button("Keep", None, "secondary", is_small=True)
-        delete = Button("Delete", "trash-2", "secondary", is_small=True)
+        self._keep = Button(tr("Keep"), None, "secondary", is_small=True)
+        delete = Button(tr("Delete"), "trash-2", "secondary", is_small=True)
         self._keep.clicked.connect(self._question.hide)
         delete.clicked.connect(lambda: self.cancel_clicked.emit(self.key))
         question.addWidget(self._asked, 1)
@@ -150,7 +151,7 @@ class TransferStack(QScrollArea):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Downloads")
+        self.setAccessibleName(tr("Downloads"))
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -181,6 +182,10 @@ class TransferStack(QScrollArea):
         self.setVisible(bool(views))
         self.updateGeometry()
 
+    def set_view(self, view: TransferView) -> None:
+        """Show where one of them stands by now."""
+        self.cards[view.key].set_view(view)
+
     def _add_card(self, view: TransferView) -> None:
         card = self.cards[view.key] = TransferCard(view)
         card.pause_clicked.connect(self.pause_clicked)
@@ -193,3 +198,12 @@ class TransferStack(QScrollArea):
 
     def minimumSizeHint(self) -> QSize:
         return QSize(200, min(90, self.sizeHint().height()))
+
+
+def _verb(state: str) -> tuple[str, str]:
+    """What the first button does, alone and with a place for the {name} of the download."""
+    if state == "failed":
+        return tr("Try again"), tr("Try again: {name}")
+    if state in _STANDING:
+        return tr("Resume"), tr("Resume: {name}")
+    return tr("Pause"), tr("Pause: {name}")

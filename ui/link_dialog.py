@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
 
+from engine.words import tr
 from ui import theme
 from ui.controls import Button
 from ui.label import Label
@@ -34,17 +35,19 @@ class LinkDialog(QDialog):
     def __init__(self, href: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.address = encoded(href)
-        self.setWindowTitle("Open link")
+        self.setWindowTitle(tr("Open link"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setMinimumWidth(_WIDTH)
         is_mail = self.address.lower().startswith("mailto:")
-        question = "Write a mail to this address?" if is_mail else "Open this address in the browser?"
+        question = tr("Open this address in the browser?")
+        if is_mail:
+            question = tr("Write a mail to this address?")
         column = QVBoxLayout(self)
         column.setContentsMargins(24, 20, 24, 20)
         column.setSpacing(12)
         column.addWidget(Label(question, "title", "text1", 600))
         site = destination(self.address)
-        words = f"It goes to {site}." if site else "The address names no site."
+        words = tr("It goes to {site}.").format(site=site) if site else tr("The address names no site.")
         column.addWidget(Label(words, "ui", "text2", 400, wrap=True))
         column.addWidget(self._make_address())
         column.addLayout(self._make_buttons(is_mail))
@@ -54,7 +57,7 @@ class LinkDialog(QDialog):
         view = QPlainTextEdit(self.address)
         view.setReadOnly(True)
         view.setTabChangesFocus(True)
-        view.setAccessibleName("Address")
+        view.setAccessibleName(tr("Address"))
         view.setFont(theme.font("code"))
         view.setFixedHeight(_ADDRESS_PX)
         colors = theme.palette()
@@ -67,9 +70,9 @@ class LinkDialog(QDialog):
     def _make_buttons(self, is_mail: bool) -> QHBoxLayout:
         row = QHBoxLayout()
         row.setSpacing(8)
-        self.copy_button = Button("Copy address", "copy", "secondary")
-        self.cancel_button = Button("Cancel", None, "secondary")
-        self.open_button = Button("Write" if is_mail else "Open", None, "primary")
+        self.copy_button = Button(tr("Copy address"), "copy", "secondary")
+        self.cancel_button = Button(tr("Cancel"), None, "secondary")
+        self.open_button = Button(tr("Write", "a mail") if is_mail else tr("Open", "a link"), None, "primary")
         self.copy_button.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.address))
         self.cancel_button.clicked.connect(self.reject)
         self.open_button.clicked.connect(self._agree)

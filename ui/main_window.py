@@ -1,67 +1,42 @@
-"""The window: joins the parts, shows the values it is given and emits what the user asked for.
+"""The window: joins the parts that ``WindowView`` shows, and emits what the user asked for.
 
 It knows no program behind it: settings and states arrive through its methods, wishes leave as its signals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
-from PySide6.QtCore import QSize, Qt, QUrl, Signal
-from PySide6.QtGui import (
-    QCloseEvent,
-    QDesktopServices,
-    QIcon,
-    QKeyEvent,
-    QShowEvent,
-)
-from PySide6.QtWidgets import QFileDialog, QMainWindow
+from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtGui import QCloseEvent, QDesktopServices, QKeyEvent, QShowEvent
+from PySide6.QtWidgets import QFileDialog
 
+from engine.words import mark, tr
 from ui.about import AboutDialog
-from ui.body import Body
 from ui.chat_controls import ChatControls
 from ui.command_palette import CommandPalette
 from ui.commands import commands_of, give, install
 from ui.composer_controls import ComposerControls
 from ui.drop import DropTarget, describe_refused
 from ui.explaining import Explaining
-from ui.lab_page import LabPage
 from ui.label import key_text
-from ui.library import LibraryPage
 from ui.picker import DraftPicker, ModelPicker
 from ui.shortcut_sheet import ShortcutSheet
-from ui.sidebar import logo_pixmap
-from ui.tuning import TuningDock
-from ui.values import (
-    ChatRow,
-    ChipView,
-    ContextView,
-    CounterView,
-    DownloadView,
-    MachineView,
-    MemoryView,
-    MessageView,
-    ModelRow,
-    ModelState,
-    NoticeView,
-    SpeedView,
-    StatusView,
-    TuningView,
-)
+from ui.values import ModelRow, NoticeView
+from ui.window_view import LAB, LIBRARY, WindowView
 
 CHOOSE_FILE = "choose-file"  # the key of a notice's button that the window itself answers
 NO_ROOM = NoticeView(
     "info",
-    "No longer context fits with room to spare.",
-    "Choose a smaller precision in Tuning, or start a new chat.",
+    mark("No longer context fits with room to spare."),
+    mark("Choose a smaller precision in Tuning, or start a new chat."),
 )
-LAB, LAB_KEYS = "lab", "Ctrl+Shift+B"
-LIBRARY, LIBRARY_KEYS = "library", "Ctrl+M"
 SETTINGS, SETTINGS_KEYS = "settings", "Ctrl+,"
-GGUF_FILTER = "Models (*.gguf *.safetensors config.json);;All files (*)"
+GGUF_FILTER = mark("Models (*.gguf *.safetensors config.json);;All files (*)")
 
 
-class MainWindow(QMainWindow):
+class MainWindow(WindowView):
     """All parts together. Signals are intents; their strings are ids, paths or typed text as named.
 
     ``panels_changed`` carries (sidebar, tuning); ``closing`` fires once, when the window closes.
@@ -93,17 +68,8 @@ class MainWindow(QMainWindow):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setWindowTitle("Decodeck")
-        self.setMinimumSize(QSize(800, 600).boundedTo(self.screen().availableSize()))  # large texts
-        self.resize(self._first_size())
-        self.body = Body(self)
-        self.setCentralWidget(self.body)
-        self.library = LibraryPage()
-        self.body.add_page(LIBRARY, "library", "Model library", self.library, key_text(LIBRARY_KEYS))
-        self.lab = LabPage()
-        self.body.add_page(LAB, "flask-conical", "Batch lab", self.lab, key_text(LAB_KEYS))
-        settings_keys = key_text(SETTINGS_KEYS)
-        self.body.add_command(SETTINGS, "settings", "Settings", self.settings_requested.emit, settings_keys)
+        words, keys = tr("Settings"), key_text(SETTINGS_KEYS)
+        self.body.add_command(SETTINGS, "settings", words, self.settings_requested.emit, keys)
         self.picker = ModelPicker(self)
         self.drafts = DraftPicker(self)
         self.drop = DropTarget(self)
@@ -113,8 +79,6 @@ class MainWindow(QMainWindow):
         self.explaining = Explaining(self.body, self.focus_composer)
         for signal in (self.message_sent, self.new_chat_requested, self.chat_selected):
             signal.connect(self.explaining.close)  # what comes is to be seen
-        self._is_generating = False
-        self._is_loading = False
         self._is_closed = False
         self._connect_centre()
         self._connect_panels()
@@ -122,126 +86,18 @@ class MainWindow(QMainWindow):
         self.commands = commands_of(self)
         install(self, self.commands)
         self.palette_popup.given.connect(give)
-        self.setWindowIcon(QIcon(logo_pixmap(64)))
-
-    # What is shown
-
-    def set_chip(self, view: ChipView) -> None:
-        """Show the model and its state in the chip."""
-        self._is_loading = view.state == ModelState.LOADING
-        self.body.centre.top_bar.set_chip(view)
-        self.lab.set_chip(view)
-
-    def set_chats(self, rows: Sequence[ChatRow], current_id: str | None) -> None:
-        """List the chats; ``current_id`` is the one in the transcript."""
-        self.body.sidebar.set_chats(rows, current_id)
-        listed = any(row.chat_id == current_id for row in rows)
-        self.body.centre.top_bar.set_chat(current_id if current_id and listed else "")
-
-    def show_chat(self, messages: Sequence[MessageView]) -> None:
-        """Show a chat's messages in place of the last chat's."""
-        self.body.centre.transcript.show_messages(messages)
-
-    def append_message(self, view: MessageView) -> None:
-        """Add a message at the end."""
-        self.body.centre.transcript.append_message(view)
-
-    def append_text(self, message_id: str, text: str, *, is_thinking: bool = False) -> None:
-        """Add text to the message that is being written, or to what the model thinks before it."""
-        self.body.centre.transcript.append_text(message_id, text, is_thinking=is_thinking)
-
-    def set_message(self, view: MessageView) -> None:
-        """Show the final or changed state of a message."""
-        self.body.centre.transcript.set_message(view)
-
-    def set_left_out(self, message_ids: Collection[str]) -> None:
-        """Set back the messages that the model does not know any more, and no others."""
-        self.body.centre.transcript.set_left_out(message_ids)
-
-    def set_generating(self, is_generating: bool) -> None:
-        """Turn Send into Stop while an answer is written, and back."""
-        self._is_generating = is_generating
-        self.body.centre.composer.set_generating(is_generating)
-
-    def set_download(self, view: DownloadView | None) -> None:
-        """Show the starter's download; None where there is none to offer."""
-        self.body.centre.first_start.set_download(view)
-
-    def set_machine(self, view: MachineView) -> None:
-        """Show this computer on the first-start screen."""
-        self.body.centre.first_start.set_machine(view)
-
-    def show_first_start(self, is_shown: bool) -> None:
-        """Show the first-start screen in place of the transcript."""
-        self.body.centre.show_first_start(is_shown)
 
     def set_models(self, rows: Sequence[ModelRow]) -> None:
         """List the models in the picker."""
         self.picker.set_models(rows)
 
-    def set_speed(self, view: SpeedView) -> None:
-        """Show the measured speed."""
-        self.body.tuning.set_speed(view)
-        self.body.centre.top_bar.tuning.set_speed(view)
-
-    def set_memory(self, view: MemoryView) -> None:
-        """Show what memory holds."""
-        self.body.tuning.set_memory(view)
-
-    def set_context(self, view: ContextView) -> None:
-        """Show the context in use."""
-        self.body.tuning.set_context(view)
-
-    def set_tuning(self, view: TuningView | None) -> None:
-        """Show the settings of the dock; None while there is no model."""
-        self.body.tuning.set_tuning(view)
-
-    def set_counter(self, view: CounterView) -> None:
-        """Show the composer's counter."""
-        self.body.centre.composer.set_counter(view)
-
-    def set_thinking(self, is_on: bool | None) -> None:
-        """Show whether the model thinks before it answers; None where it cannot be told."""
-        self.body.centre.composer.set_thinking(is_on)
-
-    def set_status(self, view: StatusView) -> None:
-        """Show the status bar."""
-        self.body.status.set_view(view)
-
-    def show_notice(self, view: NoticeView) -> None:
-        """Show a notice above the composer. Its action "choose-file" opens the file dialog here."""
-        self.body.centre.notice.show_notice(view)
-
-    def clear_notice(self, key: str | None = None) -> None:
-        """Take the notice away; with ``key`` only if it is that one."""
-        shown = self.body.centre.notice.view
-        if key is None or (shown is not None and shown.key == key):
-            self.body.centre.notice.clear()
-
-    def notice_key(self) -> str | None:
-        """The key of the notice that is shown, None where none is."""
-        shown = self.body.centre.notice.view
-        return shown.key if shown is not None else None
-
-    def composer_text(self) -> str:
-        """What is typed and attached, and not sent."""
-        return self.body.centre.composer.content()
-
-    def set_composer_text(self, text: str) -> None:
-        """Put a message into the composer, in place of what is there."""
-        self.body.centre.composer.set_content(text)
-
-    def set_panels(self, sidebar: bool, tuning: bool) -> None:
-        """Open or close the panels as an earlier run left them."""
-        self.body.set_panels(sidebar, tuning)
-
     def choose_file(self) -> None:
         """Open the dialog for a model file; the choice leaves as ``model_chosen``."""
-        self._open_dialog(QFileDialog.FileMode.ExistingFile, "Choose a model file")
+        self._open_dialog(QFileDialog.FileMode.ExistingFile, tr("Choose a model file"))
 
     def choose_folder(self) -> None:
         """Open the dialog for a model folder; the choice leaves as ``model_chosen``."""
-        self._open_dialog(QFileDialog.FileMode.Directory, "Choose a model folder")
+        self._open_dialog(QFileDialog.FileMode.Directory, tr("Choose a model folder"))
 
     def open_picker(self) -> None:
         """Open the model picker under the chip; from the picker go to the library, from there to the chat."""
@@ -257,14 +113,9 @@ class MainWindow(QMainWindow):
 
     def show_library(self) -> None:
         """Show the library in place of the chat."""
-        self.picker.close_picker()
+        self.picker.close_popup()
         if self.body.page != LIBRARY:
             self.body.show_page(LIBRARY)
-
-    @property
-    def tuning(self) -> TuningDock:
-        """The dock; its signals are intents like the window's own."""
-        return self.body.tuning
 
     def open_drafts(self) -> None:
         """Open the list of draft models at its control; the list is filled with ``drafts.set_models``."""
@@ -329,7 +180,7 @@ class MainWindow(QMainWindow):
 
     def open_palette(self) -> None:
         """List all commands, to be found by their words."""
-        self.picker.close_picker()
+        self.picker.close_popup()
         self.palette_popup.open_with(self.commands)
 
     def show_shortcuts(self) -> None:
@@ -343,11 +194,6 @@ class MainWindow(QMainWindow):
     def toggle_lab(self) -> None:
         """Show the Batch lab in place of the chat, or the chat again."""
         self.body.show_page(LAB)
-
-    @property
-    def is_generating(self) -> bool:
-        """Whether an answer of the shown chat is being written."""
-        return self._is_generating
 
     def go_on(self) -> None:
         """Continue the last answer, which is unfinished."""
@@ -399,7 +245,7 @@ class MainWindow(QMainWindow):
     def escape(self) -> None:
         """Close what is on top; with nothing open, stop the answer."""
         if self.picker.isVisible():
-            self.picker.close_picker()
+            self.picker.close_popup()
         elif self.body.close_drawers():
             self.focus_composer()
         elif self.body.page:
@@ -419,7 +265,7 @@ class MainWindow(QMainWindow):
         """Open Tuning with the next larger context chosen, of at least so many tokens; Apply loads it."""
         self.body.open_tuning()
         if not self.body.tuning.make_room(least):
-            self.show_notice(NO_ROOM)
+            self.show_notice(replace(NO_ROOM, title=tr(NO_ROOM.title), text=tr(NO_ROOM.text)))
 
     def _on_apply(self) -> None:
         self.apply_requested.emit()
@@ -436,13 +282,9 @@ class MainWindow(QMainWindow):
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setFileMode(mode)
         if mode == QFileDialog.FileMode.ExistingFile:
-            dialog.setNameFilter(GGUF_FILTER)
+            dialog.setNameFilter(tr(GGUF_FILTER))
         dialog.fileSelected.connect(self.model_chosen)
         dialog.open()
-
-    def _first_size(self) -> QSize:
-        screen = self.screen().availableSize()
-        return QSize(min(1440, screen.width() * 9 // 10), min(900, screen.height() * 9 // 10))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """A letter that no field took goes to the composer."""

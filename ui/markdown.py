@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
+from engine.words import tr
 from ui.latex import styled_runs, to_text
 from ui.latex_grid import is_grid
 from ui.splitter import MATH_STOPS, Chunk
@@ -293,7 +294,8 @@ def spans(tokens: Sequence[Token]) -> Spans:
             case "math":
                 runs.extend(_formula(token.content, token.markup, style))
             case "image":
-                words = f"{token.content} (image, not loaded: {token.attrs.get('src', '')})"
+                words = tr("{words} (image, not loaded: {address})")
+                words = words.format(words=token.content, address=token.attrs.get("src", ""))
                 runs.append(replace(style, text=visible(words).strip()))
             case _:
                 runs.extend(_linked(replace(style, text=visible(token.content))))

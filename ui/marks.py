@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter
 
+from engine.words import mark, tr
 from ui import theme
 from ui.blocks import LINE_PX, Control, Item, Look, draw_caret
 from ui.markdown import visible
 from ui.message_actions import ACTION_PX, CONTINUE, MessageActions
 
 MAKE_ROOM = "make-room"
-_LINKS = {CONTINUE: "Continue", MAKE_ROOM: "Make room"}
+_LINKS = {CONTINUE: mark("Continue"), MAKE_ROOM: mark("Make room")}
 _ICON_PX = 22  # of a marker, with the space behind it
 _RULE_GAP = 12  # between a marker's words and its lines
 _LEAST_RULE = 16
@@ -39,7 +40,7 @@ class MarkerItem(Item):
     def _spread(self) -> tuple[float, str, float, float]:
         """Left edge, the words as they have room, where the link begins, and where all of it ends."""
         metrics = QFontMetricsF(theme.font("small", 500))
-        words_link = _LINKS.get(self._link, "")
+        words_link = tr(_LINKS.get(self._link, ""))
         link = QFontMetricsF(theme.font("small", 600)).horizontalAdvance(words_link) if words_link else 0.0
         rest = _ICON_PX + (link + _RULE_GAP if link else 0.0)
         room = self._width - rest - 2 * (_RULE_GAP + _LEAST_RULE)
@@ -52,7 +53,7 @@ class MarkerItem(Item):
         if not self._link:
             return []
         _, _, start, end = self._spread()
-        return [Control(self._link, QRectF(start - 6, -4, end - start + 12, 28), _LINKS[self._link])]
+        return [Control(self._link, QRectF(start - 6, -4, end - start + 12, 28), tr(_LINKS[self._link]))]
 
     def paint(self, painter: QPainter, clip: QRectF, look: Look) -> None:
         colors = theme.palette()
@@ -73,7 +74,7 @@ class MarkerItem(Item):
         if self._link:
             painter.setFont(theme.font("small", 600))
             painter.setPen(colors.accent_hi if look.hover == self._link else colors.accent)
-            painter.drawText(QRectF(start, 0, end - start + 1, self.height), _CENTER, _LINKS[self._link])
+            painter.drawText(QRectF(start, 0, end - start + 1, self.height), _CENTER, tr(_LINKS[self._link]))
 
 
 class StatsItem(Item):

@@ -8,18 +8,26 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.words import mark, tr
 from ui import numbers, theme
 from ui.gauge import Gauge
+from ui.gauge_values import MemoryView
 from ui.painting import Run, dashed_pen, draw_runs, draw_runs_right, hatch, rounded, with_alpha
-from ui.values import MemoryView
 
 _BAR_TOP, _BAR = 22.0, 14.0
 _LEGEND_TOP, _LEGEND_ROW = 53.0, 17.0  # baseline of the first row, distance of the rows
 _SMALLEST = 3.0  # a part that is there is seen
 _GAP = 1.0
-_TOOLTIP = "What fills the memory. KV is the memory of the chats (KV cache)"
+_TOOLTIP = mark("What fills the memory. KV is the memory of the chats (KV cache)")
 
-NAMES = ("Weights", "KV used", "KV reserved", "Working", "Other apps", "Free")
+NAMES = (
+    mark("Weights"),
+    mark("KV used"),
+    mark("KV reserved"),
+    mark("Working"),
+    mark("Other apps"),
+    mark("Free"),
+)
 
 
 def values_of(view: MemoryView) -> tuple[int, ...]:
@@ -34,6 +42,16 @@ def _shown(view: MemoryView) -> tuple[object, ...]:
     values = (view.total or 0, *values_of(view), view.pending)
     steps = [(value < 5_000_000, round(value / (1e5 if value < 5_000_000 else 1e7))) for value in values]
     return (view.label, view.total is None, *steps, *(value > 0 for value in values))
+
+
+def _tooltip(view: MemoryView) -> str:
+    if not view.kv_waste:
+        return tr(_TOOLTIP)
+    text = tr(
+        "What fills the memory. KV is the memory of the chats (KV cache); "
+        "{size}\u00a0MB of it are gaps in its pages"
+    )
+    return text.format(size=numbers.decimal(view.kv_waste / 1e6, 1))
 
 
 def part_widths(parts: Sequence[int], total: int, width: float) -> list[float]:
@@ -55,9 +73,9 @@ class MemoryBar(Gauge):
     """Weights, KV used, KV reserved (hatched), working, other apps, free; dashed: what loading would add."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Memory", parent)
+        super().__init__(tr("Memory"), parent)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setToolTip(_TOOLTIP)
+        self.setToolTip(tr(_TOOLTIP))
         self._view = MemoryView()
         self._fit_height()
 
@@ -71,9 +89,8 @@ class MemoryBar(Gauge):
         if _shown(view) == _shown(self._view):
             return
         self._view = view
-        waste = f"{numbers.decimal(view.kv_waste / 1e6, 1)}{numbers.NBSP}MB"
-        self.setToolTip(f"{_TOOLTIP}; {waste} of it are gaps in its pages" if view.kv_waste else _TOOLTIP)
-        self.setAccessibleName(f"Memory, {view.label}")
+        self.setToolTip(_tooltip(view))
+        self.setAccessibleName(tr("Memory, {label}").format(label=view.label))
         self._fit_height()
         self.mark_changed()
 
@@ -94,18 +111,15 @@ class MemoryBar(Gauge):
     def sentence(self) -> str:
         view = self._view
         if view.total is None:
-            return "Memory not known yet"
+            return tr("Memory not known yet")
         parts, used, total = self._texts()
         shown = zip(NAMES, parts, values_of(view), strict=True)
-        words = [f"{name} {text}" for name, text, value in shown if self._is_loaded or value]
-        result = f"{view.label}: {used} of {total} gigabytes. " + ", ".join(words)
+        words = [f"{tr(name)} {text}" for name, text, value in shown if self._is_loaded or value]
         if view.pending:
-            result += f", {numbers.gigabytes(view.pending)} more {self._pending_words}"
-        return result
-
-    @property
-    def _pending_words(self) -> str:
-        return "after Apply" if self._is_loaded else "when loaded"
+            more = tr("{size} more after Apply") if self._is_loaded else tr("{size} more when loaded")
+            words.append(more.format(size=numbers.gigabytes(view.pending)))
+        result = tr("{label}: {used} of {total} gigabytes. {parts}")
+        return result.format(label=view.label, used=used, total=total, parts=", ".join(words))
 
     def paint(self, painter: QPainter) -> None:
         self._paint_header(painter)
@@ -121,10 +135,12 @@ class MemoryBar(Gauge):
             draw_runs_right(painter, self.span, 13, [Run(numbers.UNKNOWN, strong, colors.text1)])
             return
         _, used, total = self._texts()
-        runs = [Run(f"{used} of {total}{numbers.NBSP}GB", strong, colors.text1)]
+        words = tr("{used} of {total}\u00a0GB").format(used=used, total=total)
+        runs = [Run(words, strong, colors.text1)]
         if view.pending > 0:
-            text = f"   +{numbers.gigabytes(view.pending)} {self._pending_words}"
-            runs.append(Run(text, theme.font("micro"), colors.text3))
+            more = tr("+{size} after Apply") if self._is_loaded else tr("+{size} when loaded")
+            more = more.format(size=numbers.gigabytes(view.pending))
+            runs.append(Run(f"   {more}", theme.font("micro"), colors.text3))
         draw_runs_right(painter, self.span, 13, runs)
 
     def _part_colors(self) -> tuple[QColor, ...]:
@@ -182,7 +198,7 @@ class MemoryBar(Gauge):
             )
             if self._is_loaded or value
         ]
-        lefts = self._columns([f"{name} {text}" for name, text, _ in shown])
+        lefts = self._columns([f"{tr(name)} {text}" for name, text, _ in shown])
         for index, (name, text, color) in enumerate(shown):
             baseline = _LEGEND_TOP + _LEGEND_ROW * (index // 3)
             self._paint_entry(painter, lefts[index % 3], baseline, name, text, color)
@@ -220,7 +236,7 @@ class MemoryBar(Gauge):
             left + 14,
             baseline,
             [
-                Run(f"{name} ", theme.font("micro"), colors.text3),
+                Run(f"{tr(name)} ", theme.font("micro"), colors.text3),
                 Run(text, theme.font("micro", 600), colors.text2),
             ],
         )

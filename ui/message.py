@@ -6,10 +6,12 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 
+from engine.words import tr
 from ui.attachment_item import AttachmentItem, opened
 from ui.attachment_text import parse
 from ui.blocks import GAP, Item, ProseItem
 from ui.bubble import BubbleItem, BubbleShape
+from ui.chat_values import MessageView
 from ui.code_block import CodeItem, CodeSource
 from ui.growing_text import GrowingText
 from ui.markdown import visible
@@ -17,12 +19,11 @@ from ui.marks import MAKE_ROOM, MarkerItem, StatsItem, WaitingItem
 from ui.message_actions import CONTINUE, COPY_MESSAGE, EDIT, REGENERATE, MessageActions
 from ui.splitter import split_plain
 from ui.thought import ThoughtItem
-from ui.values import MessageView
 
 MESSAGE_GAP = 16
 OPEN_STATES = frozenset({"reading", "writing", "waiting"})
 UNFINISHED = frozenset({"stopped", "length", "context", "failed"})
-_NUM_TOKENS = re.compile(r"[\d,.\u00a0\u202f ]+tokens?")
+_NUM_TOKENS = re.compile(r"(\d[\d,.'’\u00a0\u202f ]*)\s\w+(?:\s|$)")  # "1,204 tokens", in any language
 
 
 class MessageItems:
@@ -50,7 +51,7 @@ class MessageItems:
         if view.left_out:
             self._head.append(MarkerItem(view.left_out, "scissors", "warn", MAKE_ROOM))
         if view.note:
-            self._head.append(MarkerItem(view.note, *_note_icon(view.note)))
+            self._head.append(MarkerItem(view.note, "info"))
         if view.thinking:
             self._add_thought()
         if view.role == "user":
@@ -214,7 +215,7 @@ class MessageItems:
             last.has_caret = True
             self._caret = last
         elif not isinstance(last, ThoughtItem):
-            made.append(WaitingItem(self._waiting_words("Reading your message…")))
+            made.append(WaitingItem(self._waiting_words(tr("Reading your message…"))))
 
     def _waiting_words(self, reading: str) -> str:
         """What holds up an answer that stands still, "" where nothing is known of it."""
@@ -227,7 +228,7 @@ class MessageItems:
         view, has_text = self.view, self._body.has_read
         if self.has_unread or (made and isinstance(made[-1], WaitingItem)):
             return
-        stats = self._waiting_words("Reading the chat…") if view.status == "reading" else view.stats
+        stats = self._waiting_words(tr("Reading the chat…")) if view.status == "reading" else view.stats
         branch = view.branch, view.branches
         if stats or (has_text and view.status != "reading") or view.branches > 1:
             actions = [COPY_MESSAGE, EDIT] if has_text and not self.is_open else []
@@ -244,21 +245,21 @@ class MessageItems:
         has_text, link = self._body.has_read, CONTINUE if self.can_go_on else ""
         match self.view.status:
             case "stopped":
-                tokens = _NUM_TOKENS.match(self.view.stats)
-                after = f" after {tokens[0].strip()}" if tokens else ""
-                return MarkerItem(f"Stopped by you{after}", "square", "text3", link)
+                return MarkerItem(_stopped_words(self.view.stats), "square", "text3", link)
             case "failed":
-                words = "Could not finish. The answer so far is kept."
-                return MarkerItem(words if has_text else "No answer was written.", "circle-x", "bad", link)
+                words = tr("Could not finish. The answer so far is kept.")
+                words = words if has_text else tr("No answer was written.")
+                return MarkerItem(words, "circle-x", "bad", link)
             case "length":
-                return MarkerItem("Longest answer length reached", "info", link=link)
+                return MarkerItem(tr("Longest answer length reached"), "info", link=link)
             case "context":
                 room = MAKE_ROOM if self.is_last else ""
-                return MarkerItem("Context full: the answer ends here", "scissors", "warn", room)
+                return MarkerItem(tr("Context full: the answer ends here"), "scissors", "warn", room)
             case "done" if not has_text and self.thought is not None:
-                return MarkerItem("The model ended its answer after thinking, without writing one", "info")
+                words = tr("The model ended its answer after thinking, without writing one")
+                return MarkerItem(words, "info")
             case "done" if not has_text:
-                return MarkerItem("The model ended its answer without writing anything", "info")
+                return MarkerItem(tr("The model ended its answer without writing anything"), "info")
         return None
 
 
@@ -290,11 +291,9 @@ def _bubbles(view: MessageView, typed: str, actions: MessageActions) -> list[Ite
     ]
 
 
-def _note_icon(note: str) -> tuple[str, str]:
-    """Icon and colour token for a sentence above a message."""
-    lowered = note.lower()
-    if lowered.startswith("context full") or "left out" in lowered:
-        return "scissors", "warn"
-    if lowered.startswith("model changed"):
-        return "cpu", "text2"
-    return ("circle-check", "text2") if lowered.startswith("context raised") else ("info", "text2")
+def _stopped_words(stats: str) -> str:
+    """With how many tokens were written, where the figures begin with them."""
+    tokens = _NUM_TOKENS.match(stats)
+    if tokens is None:
+        return tr("Stopped by you")
+    return tr("Stopped by you after %n token(s)", "", int(re.sub(r"\D", "", tokens[1])))

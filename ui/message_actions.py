@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter
 
+from engine.words import mark, tr
 from ui import theme
 from ui.blocks import Control, Look
 from ui.painting import with_alpha
@@ -20,12 +21,12 @@ ACTION_PX = 28
 _GAP = 2
 _ARROW_PX, _ARROW_GAP, _BRANCH_GAP = 20, 4, 8
 _LOOKS = {
-    COPY_MESSAGE: ("copy", "Copy"),
-    EDIT: ("pencil", "Edit"),
-    REGENERATE: ("refresh-cw", "Regenerate"),
-    CONTINUE: ("corner-down-right", "Continue the answer"),
-    PREVIOUS: ("chevron-left", "Branch before"),
-    NEXT: ("chevron-right", "Next branch"),
+    COPY_MESSAGE: ("copy", mark("Copy")),
+    EDIT: ("pencil", mark("Edit")),
+    REGENERATE: ("refresh-cw", mark("Regenerate")),
+    CONTINUE: ("corner-down-right", mark("Continue the answer")),
+    PREVIOUS: ("chevron-left", mark("Branch before")),
+    NEXT: ("chevron-right", mark("Next branch")),
 }
 _KEYS = {REGENERATE: "Ctrl+R", PREVIOUS: "Alt+Left", NEXT: "Alt+Right"}
 _CENTER = int(Qt.AlignmentFlag.AlignCenter)
@@ -62,15 +63,18 @@ class MessageActions:
         found = []
         for place, action in enumerate(self._actions):
             rect = QRectF(left + place * (ACTION_PX + _GAP), top, ACTION_PX, ACTION_PX)
-            found.append(Control(action, rect, _LOOKS[action][1]))
+            found.append(Control(action, rect, tr(_LOOKS[action][1])))
         start = right - self._branch_width
         if self._count > 1 and self._place > 1:
-            name = f"Branch {self._place - 1} of {self._count}"
-            found.append(Control(PREVIOUS, QRectF(start, top, _ARROW_PX, ACTION_PX), name))
+            rect = QRectF(start, top, _ARROW_PX, ACTION_PX)
+            found.append(Control(PREVIOUS, rect, self._name(self._place - 1)))
         if self._place < self._count:
-            name = f"Branch {self._place + 1} of {self._count}"
-            found.append(Control(NEXT, QRectF(right - _ARROW_PX, top, _ARROW_PX, ACTION_PX), name))
+            rect = QRectF(right - _ARROW_PX, top, _ARROW_PX, ACTION_PX)
+            found.append(Control(NEXT, rect, self._name(self._place + 1)))
         return found
+
+    def _name(self, place: int) -> str:
+        return tr("Branch {place} of {count}").format(place=place, count=self._count)
 
     def paint(self, painter: QPainter, right: float, top: float, look: Look) -> None:
         """Buttons only where the message is looked at; the place among the branches always."""

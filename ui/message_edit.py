@@ -15,6 +15,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QTextEdit, QWidget
 
+from engine.words import tr
 from ui import theme
 from ui.markdown import visible
 
@@ -43,7 +44,7 @@ class MessageEdit(QTextEdit):
         self.setFont(theme.font("body"))
         self.setCursorWidth(2)
         self.verticalScrollBar().rangeChanged.connect(self._keep_width)
-        self.setAccessibleName("Message")
+        self.setAccessibleName(tr("Message"))
         self.document().setDocumentMargin(0)
         self.document().documentLayout().documentSizeChanged.connect(self._on_size_changed)
         self.document().contentsChange.connect(self._on_contents_changed)

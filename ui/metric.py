@@ -6,6 +6,7 @@ from PySide6.QtCore import QRectF, QSize
 from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.words import tr
 from ui import numbers, theme
 from ui.gauge import Gauge
 from ui.painting import Run, draw_runs
@@ -47,7 +48,7 @@ class Metric(Gauge):
             self.mark_changed()
 
     def sentence(self) -> str:
-        words = "not known yet" if self._value == numbers.UNKNOWN else self.words
+        words = tr("not known yet") if self._value == numbers.UNKNOWN else self.words
         return f"{words}. {self._reason}" if self._reason else words
 
     def paint(self, painter: QPainter) -> None:

@@ -6,6 +6,7 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from engine.words import tr
 from ui import theme
 from ui.controls import IconButton, ThemedButton
 from ui.painting import Run, centred_baseline, draw_runs, draw_runs_right
@@ -78,7 +79,7 @@ class Navigation(QWidget):
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 8, 0, 8)
         self._column.setSpacing(4 if is_rail else 0)
-        self.setAccessibleName("Pages")
+        self.setAccessibleName(tr("Pages"))
         theme.notifier().changed.connect(self.update)
 
     def add_page(self, key: str, icon: str, title: str, shortcut: str = "") -> None:

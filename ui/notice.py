@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QGuiApplication
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QPlainTextEdit, QSizePolicy, QVBoxLayout, QWidget
 
+from engine.words import tr
 from ui import theme
 from ui.card import Card
 from ui.controls import Button, IconButton
@@ -24,35 +25,49 @@ _LOOKS = {
 }
 DETAILS_HEIGHT = 120
 MAX_TITLE, MAX_TEXT = 120, 300  # characters
+MOST_HIDDEN = 5
+_STAYING = ("error", "warning")  # an information is of its moment only
 
 
 class NoticeBar(Card):
-    """One notice with its buttons. ``action_clicked`` carries the action's key; closing emits ``closed``."""
+    """One notice with its buttons. ``action_clicked`` carries the action's key; closing emits ``closed``.
+
+    Errors and warnings that a newer notice hides come back when that one is closed.
+    """
 
     action_clicked = Signal(str)
     closed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("bad_soft", "bad_line", 8, parent=parent)
-        self.setAccessibleName("Notice")
+        self.setAccessibleName(tr("Notice"))
         self.view: NoticeView | None = None
+        self._hidden: list[NoticeView] = []  # behind ``view``, the newest last
         self._icon = Icon("circle-x", "bad")
         self._title = Label("", "ui", "bad", 600, wrap=True)
         self._text = Label("", "ui", "text2", 400, wrap=True)
         self._buttons = QHBoxLayout()
         self._buttons.setSpacing(4)
         self._details = self._make_details()
-        self._close = IconButton("x", "Close this notice", size=28, icon_size=16)
-        self._close.clicked.connect(self.clear)
+        self._close = IconButton("x", tr("Close this notice"), size=28, icon_size=16)
+        self._close.clicked.connect(self.dismiss)
+        self._more = Label("", "small", "text3")
         self._lay_out()
         self.hide()
         theme.notifier().changed.connect(self._on_theme_changed)
 
     def show_notice(self, view: NoticeView) -> None:
-        """Show this notice in place of the last one and say it to screen readers.
+        """Show this notice in front of the last one and say it to screen readers.
 
-        What is longer than a few lines is cut and stands in full behind "Details".
+        One of the same key or title is replaced. What is longer than a few lines is cut and stands in full
+        behind "Details".
         """
+        last = [self.view] if self.view is not None and self.view.kind in _STAYING else []
+        behind = [each for each in (*self._hidden, *last) if not _is_same(each, view)]
+        self._hidden = behind[-MOST_HIDDEN:]
+        self._show(view)
+
+    def _show(self, view: NoticeView) -> None:
         if len(view.title) > MAX_TITLE or len(view.text) > MAX_TEXT:
             parts = (view.title, view.text, view.details)
             view = replace(view, details="\n\n".join(part for part in parts if part))
@@ -70,13 +85,31 @@ class NoticeBar(Card):
         way = QBoxLayout.Direction.LeftToRight if is_line else QBoxLayout.Direction.TopToBottom
         self._column.setDirection(way)
         self._row.setContentsMargins(14, 8, 8, 8 if is_line else 12)
+        self._more.setText(tr("%n more", "notices", len(self._hidden)) if self._hidden else "")
+        self._more.setVisible(bool(self._hidden))
         self._fill_buttons(view)
         self.setAccessibleDescription(f"{view.title} {view.text}".strip())
         self.show()
         self._announce(f"{view.title}. {view.text}")
 
+    def dismiss(self) -> None:
+        """Close the notice; the one behind it is shown, if there is one."""
+        if self._hidden:
+            self._show(self._hidden.pop())
+        else:
+            self.clear()
+
+    def take_away(self, key: str) -> None:
+        """Close the notice of this key, wherever it stands."""
+        self._hidden = [each for each in self._hidden if each.key != key]
+        if self.view is not None and self.view.key == key:
+            self.dismiss()
+        elif self.view is not None:
+            self._show(self.view)
+
     def clear(self) -> None:
-        """Hide the bar and forget the notice."""
+        """Hide the bar and forget the notice and those behind it."""
+        self._hidden = []
         if self.view is None:
             return
         self.view = None
@@ -93,8 +126,8 @@ class NoticeBar(Card):
         for action in view.actions:
             self._add_button(action.label, partial(self.action_clicked.emit, action.key))
         if view.details:
-            self._add_button("Details", self._toggle_details)
-            self._add_button("Copy details", self._copy_details)
+            self._add_button(tr("Details"), self._toggle_details)
+            self._add_button(tr("Copy details"), self._copy_details)
         self._buttons.addStretch(1)
         self._button_row.setVisible(self._buttons.count() > 1)
 
@@ -119,7 +152,7 @@ class NoticeBar(Card):
     def _make_details(self) -> QPlainTextEdit:
         details = QPlainTextEdit()
         details.setReadOnly(True)
-        details.setAccessibleName("Details")
+        details.setAccessibleName(tr("Details"))
         details.setFont(theme.font("code"))
         details.setFixedHeight(DETAILS_HEIGHT)
         details.setTabChangesFocus(True)
@@ -148,6 +181,7 @@ class NoticeBar(Card):
         self._column.addLayout(texts, 1)
         self._column.addWidget(self._button_row, 0)
         row.addLayout(self._column, 1)
+        row.addWidget(self._more, 0, Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(self._close, 0, Qt.AlignmentFlag.AlignTop)
         self._on_theme_changed()
 
@@ -157,6 +191,10 @@ class NoticeBar(Card):
             f"QPlainTextEdit {{ background: {colors.bg0.name()}; color: {colors.text2.name()};"
             f" border: 1px solid {colors.border.name()}; border-radius: 6px; padding: 4px; }}"
         )
+
+
+def _is_same(one: NoticeView, other: NoticeView) -> bool:
+    return (bool(one.key) and one.key == other.key) or one.title == other.title
 
 
 def _shorten(text: str, limit: int) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QLocale
 
+from engine.words import tr
+
 UNKNOWN = "–"
 NBSP = "\u00a0"
 _GB = 1_000_000_000
@@ -57,8 +59,8 @@ def milliseconds(value: float) -> str:
 def time_left(value: float) -> str:
     """ "8 s left", "3 min left", never 0."""
     if value < 90:
-        return f"{max(1, round(value))}{NBSP}s left"
-    return f"{round(value / 60)}{NBSP}min left"
+        return tr("{seconds}\u00a0s left").format(seconds=max(1, round(value)))
+    return tr("{minutes}\u00a0min left").format(minutes=round(value / 60))
 
 
 def percent(share: float | None) -> str:

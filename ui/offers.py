@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from engine.words import tr
 from ui.controls import Button
 from ui.label import Label
 from ui.library_painting import ROW_HEIGHT
@@ -16,8 +17,9 @@ from ui.library_values import OfferRow
 
 def offer_row(row: OfferRow, is_first: bool) -> Row:
     """How an offer looks in a list: the first one's button is the primary one."""
-    tooltip = f"{row.repo} on huggingface.co. Its size and licence are looked up when you press."
-    action = RowAction("download", "Download", "download", is_first, tooltip)
+    tooltip = tr("{repo} on huggingface.co. Its size and licence are looked up when you press.")
+    tooltip = tooltip.format(repo=row.repo)
+    action = RowAction("download", tr("Download"), "download", is_first, tooltip)
     return Row(
         key=row.repo,
         title=row.name,
@@ -38,13 +40,13 @@ class Offers(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.list = RowList("Better models that suit this computer")
+        self.list = RowList(tr("Better models that suit this computer"))
         self.list.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.triggered.connect(lambda repo, _: self.download_clicked.emit(repo))
-        browse = Button("Browse all", "library", "ghost")
+        browse = Button(tr("Browse all"), "library", "ghost")
         browse.clicked.connect(self.browse_clicked)
         head = QHBoxLayout()
-        head.addWidget(Label("Better models that suit this computer", "title", elide=True), 1)
+        head.addWidget(Label(tr("Better models that suit this computer"), "title", elide=True), 1)
         head.addWidget(browse)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 16)

@@ -7,17 +7,14 @@ from typing import Any
 
 from PySide6.QtCore import (
     QAbstractListModel,
-    QEvent,
     QModelIndex,
-    QObject,
     QPersistentModelIndex,
-    QRect,
     QRectF,
     QSize,
     Qt,
     Signal,
 )
-from PySide6.QtGui import QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QResizeEvent
+from PySide6.QtGui import QFontMetricsF, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
@@ -30,10 +27,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.words import tr
 from ui import theme
 from ui.card import Card
 from ui.controls import Button
 from ui.label import Label, key_text, one_line, plain_tooltip
+from ui.popup import Popup
 from ui.values import ModelRow
 
 Index = QModelIndex | QPersistentModelIndex
@@ -64,11 +63,16 @@ class ModelListModel(QAbstractListModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return row.name
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            state = "loaded" if row.is_loaded else f"cannot run: {row.reason}" if row.reason else ""
-            return ", ".join(part for part in (row.name, row.detail, state) if part)
+            return ", ".join(part for part in (row.name, row.detail, _state(row)) if part)
         if role == Qt.ItemDataRole.ToolTipRole:
             return plain_tooltip(row.reason or row.path)
         return row if role == ROW_ROLE else None
+
+
+def _state(row: ModelRow) -> str:
+    if row.is_loaded:
+        return tr("loaded")
+    return tr("cannot run: {reason}").format(reason=row.reason) if row.reason else ""
 
 
 class ModelRowDelegate(QStyledItemDelegate):
@@ -96,11 +100,12 @@ class ModelRowDelegate(QStyledItemDelegate):
     def _paint_loaded(self, painter: QPainter, body: QRectF) -> float:
         color = theme.palette().ok
         font = theme.font("small", 600)
-        width = QFontMetricsF(font).horizontalAdvance("Loaded")
+        words = tr("Loaded")
+        width = QFontMetricsF(font).horizontalAdvance(words)
         painter.setFont(font)
         painter.setPen(color)
         box = body.adjusted(0, 0, -12, 0)
-        painter.drawText(box, int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight), "Loaded")
+        painter.drawText(box, int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight), words)
         place = QRectF(box.right() - width - 20, box.center().y() - 7, 14, 14)
         theme.draw_icon(painter, place, "circle-check", color)
         return width + 28
@@ -142,7 +147,7 @@ class ModelList(QListView):
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setAccessibleName("Models")
+        self.setAccessibleName(tr("Models"))
         self.viewport().setAutoFillBackground(False)
         self.clicked.connect(self._choose)
 
@@ -158,39 +163,32 @@ class ModelList(QListView):
         super().keyPressEvent(event)
 
 
-class ModelPicker(QWidget):
-    """A popup over the window; a click beside it or Esc closes it, and ``closed`` fires once for that.
-
-    One that ``has_files`` offers to choose others than those listed.
-    """
+class ModelPicker(Popup):
+    """A list of models; one that ``has_files`` offers to choose others than those listed."""
 
     model_chosen = Signal(str)
     file_requested = Signal()
     folder_requested = Signal()
     library_requested = Signal()
-    closed = Signal()
 
     def __init__(
         self,
         parent: QWidget,
-        title: str = "Models on this computer",
-        none: str = "No models here yet. Choose a GGUF file or a model folder.",
+        title: str = "",
+        none: str = "",
         *,
         has_files: bool = True,
     ) -> None:
         super().__init__(parent)
-        self._window = parent
-        self._title, self._none, self._has_files = title, none, has_files
-        self.setAccessibleName("Model picker" if has_files else title)
-        self.panel = Card(is_popup=True, parent=self)
+        self._title = title or tr("Models on this computer")
+        self._none = none or tr("No models here yet. Choose a GGUF file or a model folder.")
+        self._has_files = has_files
+        self.setAccessibleName(tr("Model picker") if has_files else self._title)
         self.list = ModelList()
-        self._note = Label("Looking for models…", "ui", "text2", wrap=True)
-        self._anchor = QRect()
+        self._note = Label(tr("Looking for models…"), "ui", "text2", wrap=True)
         self._lay_out()
         self.list.chosen.connect(lambda path: self._leave(self.model_chosen, path))
         self.list.hide()
-        parent.installEventFilter(self)
-        self.hide()
 
     def set_models(self, rows: Sequence[ModelRow]) -> None:
         """Show these models; the loaded one is chosen at first. Until then it says that it is looking."""
@@ -201,7 +199,7 @@ class ModelPicker(QWidget):
         loaded = next((place for place, row in enumerate(rows) if row.is_loaded), 0)
         if rows:
             self.list.setCurrentIndex(self.list.models.index(loaded))
-        self._place()
+        self.place()
         if self.isVisible():
             self.focus_region()
 
@@ -210,28 +208,13 @@ class ModelPicker(QWidget):
         """What stands in the place of rows."""
         return self._note.text()
 
-    def open_under(self, anchor: QRect) -> None:
-        """Open below ``anchor``, in coordinates of the parent."""
-        self._anchor = anchor
-        self.setGeometry(self._window.rect())
-        self._place()
-        self.show()
-        self.raise_()
-        self.focus_region()
-
     def focus_region(self) -> None:
         """Give the keyboard to the list, or to the first button where there is none."""
         target = self.list if self.list.isVisibleTo(self) else self._file if self._has_files else self
         target.setFocus(Qt.FocusReason.PopupFocusReason)
 
-    def close_picker(self) -> None:
-        """Close without a choice."""
-        if self.isVisible():
-            self.hide()
-            self.closed.emit()
-
     def _leave(self, signal: Any, *values: str) -> None:
-        self.close_picker()
+        self.close_popup()
         signal.emit(*values)
 
     def _lay_out(self) -> None:
@@ -253,12 +236,13 @@ class ModelPicker(QWidget):
         buttons = QHBoxLayout()
         buttons.setContentsMargins(4, 4, 4, 0)
         buttons.setSpacing(8)
-        self._file = Button("Choose a file", "file", "secondary")
-        self._folder = Button("Choose a folder", "folder", "secondary")
+        self._file = Button(tr("Choose a file"), "file", "secondary")
+        self._folder = Button(tr("Choose a folder"), "folder", "secondary")
         self._file.clicked.connect(lambda: self._leave(self.file_requested))
         self._folder.clicked.connect(lambda: self._leave(self.folder_requested))
-        self._library = Button("Library", "library", "ghost")
-        self._library.setToolTip(f"All models, and where to find more ({key_text('Ctrl+M')})")
+        self._library = Button(tr("Library"), "library", "ghost")
+        tooltip = tr("All models, and where to find more ({keys})").format(keys=key_text("Ctrl+M"))
+        self._library.setToolTip(tooltip)
         self._library.clicked.connect(lambda: self._leave(self.library_requested))
         buttons.addWidget(self._file)
         buttons.addWidget(self._folder)
@@ -268,7 +252,7 @@ class ModelPicker(QWidget):
         for button in (self._file, self._folder, self._library):
             button.setVisible(self._has_files)
 
-    def _place(self) -> None:
+    def place(self) -> None:
         """Size the panel to its rows and keep it inside the window."""
         shadow = Card.SHADOW
         count = min(MAX_ROWS, len(self.list.models.rows))
@@ -282,51 +266,13 @@ class ModelPicker(QWidget):
             top = max(8 - shadow, self._anchor.top() - 6 - height + shadow)
         self.panel.setGeometry(max(8 - shadow, left), top, width, height)
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if watched is self._window and event.type() == QEvent.Type.Resize:
-            self.close_picker()
-        return super().eventFilter(watched, event)
-
-    def event(self, event: QEvent) -> bool:
-        is_key = isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape
-        if is_key and event.type() == QEvent.Type.ShortcutOverride:
-            event.accept()  # Esc closes what is on top before it does anything else in the window
-            return True
-        return super().event(event)
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        inside = self.panel.geometry().adjusted(Card.SHADOW, Card.SHADOW, -Card.SHADOW, -Card.SHADOW)
-        if not inside.contains(event.position().toPoint()):
-            self.close_picker()
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Escape:
-            self.close_picker()
-            return
-        event.accept()  # the composer behind the popup gets no letters
-
-    def focusNextPrevChild(self, next: bool) -> bool:
-        stops = [
-            stop for stop in (self.list, self._file, self._folder, self._library) if stop.isVisibleTo(self)
-        ]
-        if not stops:
-            return True
-        held = next_ = -1
-        for place, stop in enumerate(stops):
-            if stop.hasFocus():
-                held = place
-        next_ = (held + (1 if next else -1)) % len(stops)
-        reason = Qt.FocusReason.TabFocusReason if next else Qt.FocusReason.BacktabFocusReason
-        stops[next_].setFocus(reason)
-        return True
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        self._place()
+    def stops(self) -> Sequence[QWidget]:
+        return self.list, self._file, self._folder, self._library
 
 
 class DraftPicker(ModelPicker):
     """The models that could draft for the loaded one; those that cannot say why. An empty path is none."""
 
     def __init__(self, parent: QWidget) -> None:
-        none = "No models here yet. A smaller one of the same family in the models folder can draft."
-        super().__init__(parent, "Draft models on this computer", none, has_files=False)
+        none = tr("No models here yet. A smaller one of the same family in the models folder can draft.")
+        super().__init__(parent, tr("Draft models on this computer"), none, has_files=False)

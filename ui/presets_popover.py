@@ -5,10 +5,11 @@ Shows values and emits what the user chose; knows neither ranges nor chats.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
-from PySide6.QtCore import QEvent, QObject, QRect, Qt, QTimer, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent
+from PySide6.QtCore import QRect, Qt, QTimer, Signal
+from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
@@ -19,11 +20,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.words import mark, tr
 from ui import theme
 from ui.card import Card
+from ui.chat_values import PresetsView
 from ui.controls import Button
 from ui.label import Label
-from ui.values import PresetsView
+from ui.popup import Popup
 
 WIDTH, TEXT_PX = 480, 108
 TYPING_MS = 400  # after the last key of the instructions
@@ -31,15 +34,40 @@ MOST_CHARS = 20_000
 _SHOWN_NAME = 28  # characters
 # name, label, what stands in an empty field ("" where there is always a value), tooltip
 FIELDS = (
-    ("temperature", "Temperature", "", "0 takes the likeliest token each time; more is more varied"),
-    ("top_k", "Top k", "", "Only so many of the likeliest tokens; 0 is off"),
-    ("top_p", "Top p", "", "Only the likeliest tokens that make up this share; 1 is off"),
-    ("min_p", "Min p", "", "Only tokens with this share of the likeliest one's chance; 0 is off"),
-    ("repeat_penalty", "Repeat penalty", "", "Above 1 what was said becomes less likely; 1 is off"),
-    ("presence_penalty", "Presence penalty", "", "Taken from each token the answer has; 0 is off"),
-    ("frequency_penalty", "Frequency penalty", "", "Taken as often as the answer has the token; 0 is off"),
-    ("seed", "Seed", "New each time", "The same seed gives the same answer"),
-    ("max_tokens", "Longest answer", "No limit", "In tokens; an answer ends there, Continue goes on"),
+    (
+        "temperature",
+        mark("Temperature"),
+        "",
+        mark("0 takes the likeliest token each time; more is more varied"),
+    ),
+    ("top_k", mark("Top k"), "", mark("Only so many of the likeliest tokens; 0 is off")),
+    ("top_p", mark("Top p"), "", mark("Only the likeliest tokens that make up this share; 1 is off")),
+    ("min_p", mark("Min p"), "", mark("Only tokens with this share of the likeliest one's chance; 0 is off")),
+    (
+        "repeat_penalty",
+        mark("Repeat penalty"),
+        "",
+        mark("Above 1 what was said becomes less likely; 1 is off"),
+    ),
+    (
+        "presence_penalty",
+        mark("Presence penalty"),
+        "",
+        mark("Taken from each token the answer has; 0 is off"),
+    ),
+    (
+        "frequency_penalty",
+        mark("Frequency penalty"),
+        "",
+        mark("Taken as often as the answer has the token; 0 is off"),
+    ),
+    ("seed", mark("Seed"), mark("New each time"), mark("The same seed gives the same answer")),
+    (
+        "max_tokens",
+        mark("Longest answer"),
+        mark("No limit"),
+        mark("In tokens; an answer ends there, Continue goes on"),
+    ),
 )
 _WHOLE = ("top_k", "seed", "max_tokens")
 
@@ -89,8 +117,8 @@ class InstructionsEdit(QPlainTextEdit):
         self._shown = ""
         self._timer = QTimer(self, singleShot=True, interval=TYPING_MS)
         self._timer.timeout.connect(self.give)
-        self.setAccessibleName("Instructions")
-        self.setPlaceholderText("What the model is told before the first message")
+        self.setAccessibleName(tr("Instructions"))
+        self.setPlaceholderText(tr("What the model is told before the first message"))
         self.setTabChangesFocus(True)
         self.setFont(theme.font("ui", 400))
         self.setFixedHeight(TEXT_PX)
@@ -115,11 +143,8 @@ class InstructionsEdit(QPlainTextEdit):
         self.give()
 
 
-class PresetsPopover(QWidget):
-    """``option_changed`` carries the name of a setting and a value; the others carry a preset's name.
-
-    A click beside it or Esc closes it, and ``closed`` fires.
-    """
+class PresetsPopover(Popup):
+    """``option_changed`` carries the name of a setting and a value; the others carry a preset's name."""
 
     option_changed = Signal(str, object)
     reset_clicked = Signal()
@@ -128,30 +153,25 @@ class PresetsPopover(QWidget):
     delete_clicked = Signal(str)
     import_clicked = Signal()
     export_clicked = Signal()
-    closed = Signal()
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self._window = parent
         self._view = PresetsView({})
-        self.setAccessibleName("How this chat is answered")
-        self.panel = Card(is_popup=True, parent=self)
+        self.setAccessibleName(tr("How this chat is answered"))
         self.instructions = InstructionsEdit()
         self.lines = {
-            name: NumberLine(label, none, is_whole=name in _WHOLE) for name, label, none, _ in FIELDS
+            name: NumberLine(tr(label), tr(none), is_whole=name in _WHOLE) for name, label, none, _ in FIELDS
         }
-        self.preset = Button("Preset", "chevron-down", "secondary", is_small=True)
-        self.reset = Button("Reset", None, "ghost", is_small=True)
-        self.reset.setToolTip("Answer this chat as the settings say")
+        self.preset = Button(tr("Preset"), "chevron-down", "secondary", is_small=True)
+        self.reset = Button(tr("Reset"), None, "ghost", is_small=True)
+        self.reset.setToolTip(tr("Answer this chat as the settings say"))
         self._build()
         self.instructions.changed_to.connect(partial(self.option_changed.emit, "system_prompt"))
         for name, line in self.lines.items():
             line.chosen.connect(partial(self.option_changed.emit, name))
         self.preset.clicked.connect(lambda _=False: self.open_presets())
         self.reset.clicked.connect(lambda _=False: self.reset_clicked.emit())
-        parent.installEventFilter(self)
         theme.notifier().changed.connect(self._dress)
-        self.hide()
 
     def set_view(self, view: PresetsView) -> None:
         """Show how the chat is answered now."""
@@ -159,30 +179,31 @@ class PresetsPopover(QWidget):
         self.instructions.show_text(str(view.values.get("system_prompt", "")))
         for name, line in self.lines.items():
             line.show_value(view.values.get(name))
-        chosen = view.chosen or ("own values" if view.own else "none")
-        self.preset.setText(f"Preset: {_shortened(chosen)}")
-        self.preset.setAccessibleName(f"Preset: {chosen}")
+        text = tr("Preset: {name}") if view.chosen else _unsaved(view)
+        self.preset.setText(text.format(name=_shortened(view.chosen)))
+        self.preset.setAccessibleName(text.format(name=view.chosen))
         self.reset.setEnabled(bool(view.own))
 
     def open_under(self, anchor: QRect) -> None:
-        """Open below ``anchor``, in coordinates of the parent, ending where that ends."""
-        self.setGeometry(self._window.rect())
+        super().open_under(anchor)
+        self._dress()
+
+    def place(self) -> None:
+        """It ends where the anchor ends."""
         shadow = Card.SHADOW
         width = min(WIDTH, self.width() - 32) + 2 * shadow
         height = min(self.panel.sizeHint().height(), self.height() - 16)
-        left = max(16 - shadow, anchor.right() - width + shadow)
-        self.panel.setGeometry(left, anchor.bottom() + 7 - shadow, width, height)
-        self.show()
-        self.raise_()
-        self._dress()
+        left = max(16 - shadow, self._anchor.right() - width + shadow)
+        self.panel.setGeometry(left, self._anchor.bottom() + 7 - shadow, width, height)
+
+    def focus_region(self) -> None:
         self.instructions.setFocus(Qt.FocusReason.PopupFocusReason)
 
-    def close_popover(self) -> None:
+    def close_popup(self) -> None:
         """Close it; what is typed counts."""
         if self.isVisible():
             self.instructions.give()
-            self.hide()
-            self.closed.emit()
+        super().close_popup()
 
     def open_presets(self) -> QMenu:
         """List the presets and what can be done with them."""
@@ -195,13 +216,15 @@ class PresetsPopover(QWidget):
             action.triggered.connect(partial(self._choose, name))
         if self._view.names:
             menu.addSeparator()
-        menu.addAction("Save as a preset…").triggered.connect(lambda _=False: self.save_clicked.emit())
+        menu.addAction(tr("Save as a preset…")).triggered.connect(lambda _=False: self.save_clicked.emit())
         if chosen := self._view.chosen:
-            deleting = menu.addAction(f"Delete “{chosen.replace('&', '&&')}”")
+            deleting = menu.addAction(tr("Delete “{name}”").format(name=chosen.replace("&", "&&")))
             deleting.triggered.connect(lambda _=False: self.delete_clicked.emit(chosen))
         menu.addSeparator()
-        menu.addAction("Import from a file…").triggered.connect(lambda _=False: self.import_clicked.emit())
-        menu.addAction("Export to a file…").triggered.connect(lambda _=False: self.export_clicked.emit())
+        menu.addAction(tr("Import from a file…")).triggered.connect(
+            lambda _=False: self.import_clicked.emit()
+        )
+        menu.addAction(tr("Export to a file…")).triggered.connect(lambda _=False: self.export_clicked.emit())
         menu.popup(self.preset.mapToGlobal(self.preset.rect().bottomLeft()))
         return menu
 
@@ -228,57 +251,33 @@ class PresetsPopover(QWidget):
         column.setContentsMargins(edge, edge - 4, edge, edge - 4)
         column.setSpacing(8)
         head = QHBoxLayout()
-        head.addWidget(Label("This chat", "title"))
+        head.addWidget(Label(tr("This chat"), "title"))
         head.addStretch(1)
         head.addWidget(self.reset)
         head.addWidget(self.preset)
         column.addLayout(head)
-        column.addWidget(Label("Instructions", "small", "text2", 600))
+        column.addWidget(Label(tr("Instructions"), "small", "text2", 600))
         column.addWidget(self.instructions)
         grid = QGridLayout()
         grid.setHorizontalSpacing(12)
         grid.setVerticalSpacing(4)
         for at, (name, label, _, tooltip) in enumerate(FIELDS):
             row, place = divmod(at, 3)
-            caption = Label(label, "small", "text2", 600)
-            self.lines[name].setToolTip(tooltip)
+            caption = Label(tr(label), "small", "text2", 600)
+            self.lines[name].setToolTip(tr(tooltip))
             grid.addWidget(caption, 2 * row, place)
             grid.addWidget(self.lines[name], 2 * row + 1, place)
             grid.setColumnStretch(place, 1)
         column.addLayout(grid)
-        column.addWidget(Label("Counts from the next answer, and is kept with this chat.", "small", "text3"))
+        words = tr("Counts from the next answer, and is kept with this chat.")
+        column.addWidget(Label(words, "small", "text3"))
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if watched is self._window and event.type() == QEvent.Type.Resize:
-            self.close_popover()
-        return super().eventFilter(watched, event)
+    def stops(self) -> Sequence[QWidget]:
+        return self.instructions, *self.lines.values(), self.reset, self.preset
 
-    def event(self, event: QEvent) -> bool:
-        is_key = isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape
-        if is_key and event.type() == QEvent.Type.ShortcutOverride:
-            event.accept()
-            return True
-        return super().event(event)
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Escape:
-            self.close_popover()
-            return
-        event.accept()  # the composer behind the popover gets no letters
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        inside = self.panel.geometry().adjusted(Card.SHADOW, Card.SHADOW, -Card.SHADOW, -Card.SHADOW)
-        if not inside.contains(event.position().toPoint()):
-            self.close_popover()
-
-    def focusNextPrevChild(self, is_next: bool) -> bool:
-        """Tab stays inside."""
-        stops = [self.instructions, *self.lines.values(), self.reset, self.preset]
-        stops = [stop for stop in stops if stop.isEnabled()]
-        held = next((at for at, stop in enumerate(stops) if stop.hasFocus()), -1)
-        reason = Qt.FocusReason.TabFocusReason if is_next else Qt.FocusReason.BacktabFocusReason
-        stops[(held + (1 if is_next else -1)) % len(stops)].setFocus(reason)
-        return True
+def _unsaved(view: PresetsView) -> str:
+    return tr("Preset: own values") if view.own else tr("Preset: none")
 
 
 def _shortened(name: str) -> str:

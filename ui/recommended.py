@@ -5,15 +5,35 @@ from __future__ import annotations
 from math import ceil
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QAction, QActionGroup, QKeySequence, QPainter, QPaintEvent, QPen, QShortcut
+from PySide6.QtGui import (
+    QAccessible,
+    QAccessibleAnnouncementEvent,
+    QAction,
+    QActionGroup,
+    QKeySequence,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QShortcut,
+)
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QWidget
 
+from engine.words import mark, tr
 from ui import theme
 from ui.controls import ThemedButton
 from ui.label import key_text, plain_tooltip
 from ui.painting import Run, centred_baseline, draw_runs, runs_width
 
-PREFERENCES = {"quality": "Best quality", "fastest": "Fastest", "longest": "Longest context"}
+PREFERENCES = {
+    "quality": mark("Best quality"),
+    "fastest": mark("Fastest"),
+    "longest": mark("Longest context"),
+}
+_TOOLTIPS = {
+    "quality": mark("What is recommended: best quality"),
+    "fastest": mark("What is recommended: fastest"),
+    "longest": mark("What is recommended: longest context"),
+}
 _KEYS = "Alt+R"
 _HEIGHT, _RADIUS = 32, 8.0
 _ICON, _ICON_GAP, _PADDING = 16, 7, 9
@@ -22,7 +42,7 @@ _MENU_WIDTH = 22
 
 class Recommended(QWidget):
     """``clicked`` asks for the best fitting values, ``preference_chosen`` says what is best: quality, fastest
-    or longest.
+    or longest. Pressed where all is set as recommended, it says so until something else is set.
     """
 
     clicked = Signal()
@@ -31,35 +51,49 @@ class Recommended(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.button = _Part("Recommended", "target")
-        self.button.setAccessibleName("Use recommended settings")
-        self.chooser = _Part("", "chevron-down")
+        self._is_set = False
+        self.button = _Part("target", tr("Recommended"), tr("Already set"))
+        self.button.setAccessibleName(tr("Use recommended settings"))
+        self.chooser = _Part("chevron-down")
         self.menu = QMenu(self)
         self._group = QActionGroup(self.menu)
         for key, label in PREFERENCES.items():
-            self._add_preference(key, label)
+            self._add_preference(key, tr(label))
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(0)
         row.addWidget(self.button)
         row.addWidget(self.chooser)
-        self.button.clicked.connect(self.clicked)
+        self.button.clicked.connect(self._on_clicked)
         self.chooser.clicked.connect(self.open_menu)
         shortcut = QShortcut(QKeySequence(_KEYS), self)
         shortcut.activated.connect(self.button.click)
         self.set_view("quality", "")
         theme.notifier().changed.connect(self.update)
 
-    def set_view(self, preference: str, why: str) -> None:
-        """Show what is preferred and ``why`` that leads to what is recommended; off without a reason."""
+    def set_view(self, preference: str, why: str, *, is_set: bool = False) -> None:
+        """Show what is preferred and ``why`` that leads to what is recommended; off without a reason.
+
+        ``is_set`` says that nothing else is chosen now.
+        """
+        self._is_set = is_set
+        if not is_set:
+            self.button.show_words(0)
         for action in self._group.actions():
             action.setChecked(action.data() == preference)
         self.button.setEnabled(bool(why))
-        words = f"Sets the recommended values ({key_text(_KEYS)}); nothing is loaded before Apply."
-        self.button.setToolTip(plain_tooltip(words, why))
-        label = PREFERENCES[preference]
-        self.chooser.setAccessibleName(f"Recommend: {label}. Press to change")
-        self.chooser.setToolTip(f"What is recommended: {label.lower()}")
+        words = tr("Sets the recommended values ({keys}); nothing is loaded before Apply.")
+        self.button.setToolTip(plain_tooltip(words.format(keys=key_text(_KEYS)), why))
+        name = tr("Recommend: {preference}. Press to change")
+        self.chooser.setAccessibleName(name.format(preference=tr(PREFERENCES[preference])))
+        self.chooser.setToolTip(tr(_TOOLTIPS[preference]))
+
+    def _on_clicked(self) -> None:
+        if self._is_set:
+            self.button.show_words(1)
+            spoken = QAccessibleAnnouncementEvent(self.button, self.button.text())
+            QAccessible.updateAccessibility(spoken)
+        self.clicked.emit()
 
     def open_menu(self) -> None:
         """Open the menu above the button, where there is room."""
@@ -86,17 +120,25 @@ class Recommended(QWidget):
 
 
 class _Part(ThemedButton):
-    """Words with an icon, or an icon alone; the whole paints the ground of both."""
+    """Words with an icon, or an icon alone, as wide as the longest of the words it may show; the whole paints
+    the ground of both.
+    """
 
-    def __init__(self, text: str, icon: str) -> None:
+    def __init__(self, icon: str, *texts: str) -> None:
         super().__init__()
         self._icon_name = icon
-        self.setText(text)
+        self._texts = texts
+        if texts:
+            self.show_words(0)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
-    def _run(self) -> Run:
+    def show_words(self, number: int) -> None:
+        """Show these of its words."""
+        self.setText(self._texts[number])
+
+    def _run(self, text: str) -> Run:
         colors = theme.palette()
-        return Run(self.text(), theme.font("ui", 600), colors.text1 if self.isEnabled() else colors.text3)
+        return Run(text, theme.font("ui", 600), colors.text1 if self.isEnabled() else colors.text3)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -105,7 +147,7 @@ class _Part(ThemedButton):
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(theme.palette().bg3)
             painter.drawRoundedRect(QRectF(self.rect()).adjusted(2, 2, -2, -2), _RADIUS - 2, _RADIUS - 2)
-        run = self._run()
+        run = self._run(self.text())
         size = _ICON if self.text() else 14
         left = float(_PADDING) if self.text() else (self.width() - size) / 2
         place = QRectF(left, (self.height() - size) / 2, size, size)
@@ -118,7 +160,8 @@ class _Part(ThemedButton):
     def sizeHint(self) -> QSize:
         if not self.text():
             return QSize(_MENU_WIDTH, _HEIGHT)
-        return QSize(ceil(runs_width([self._run()])) + 2 * _PADDING + _ICON + _ICON_GAP - 2, _HEIGHT)
+        widest = max(runs_width([self._run(text)]) for text in self._texts)
+        return QSize(ceil(widest) + 2 * _PADDING + _ICON + _ICON_GAP - 2, _HEIGHT)
 
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()

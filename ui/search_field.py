@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QPalette, QPen
 from PySide6.QtWidgets import QLineEdit, QSizePolicy, QWidget
 
+from engine.words import tr
 from ui import theme
 from ui.label import key_text
 
@@ -31,8 +32,8 @@ class SearchField(QLineEdit):
         self.setMaxLength(200)
         self.setFont(theme.font("ui", 400))
         self.setTextMargins(_LEFT - 2, 0, 30, 0)
-        self.setAccessibleName("Search chats")
-        self.setToolTip(f"Search titles and messages ({key_text('Ctrl+K')})")
+        self.setAccessibleName(tr("Search chats"))
+        self.setToolTip(tr("Search titles and messages ({keys})").format(keys=key_text("Ctrl+K")))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         theme.notifier().changed.connect(self._on_theme_changed)
         self._on_theme_changed()
@@ -82,7 +83,7 @@ class SearchField(QLineEdit):
         if not self.text():
             painter.setPen(colors.text3)
             painter.setFont(self.font())
-            painter.drawText(box.adjusted(_LEFT, 0, -60, 0), _CENTER, "Search chats")
+            painter.drawText(box.adjusted(_LEFT, 0, -60, 0), _CENTER, tr("Search chats"))
             painter.setFont(theme.font("micro", 600))
             right = int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight)
             painter.drawText(box.adjusted(0, 0, -12, 0), right, self._hint)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from engine.words import tr
+from ui.chat_values import SearchView
 from ui.label import Label, one_line
 from ui.search_field import SearchField
 from ui.search_results import SearchResults
-from ui.values import SearchView
 
 
 class SearchPanel(QWidget):
@@ -58,8 +59,9 @@ class SearchPanel(QWidget):
             return
         self.results.set_view(view)
         count = len(view.hits)
-        self._title.setText("1 chat" if count == 1 else f"{count} chats")
-        self._none.setText(f'No chat contains "{one_line(view.query, 60)}".')
+        self._title.setText(tr("%n chat(s)", "", count))
+        words = tr('No chat contains "{words}".').format(words=one_line(view.query, 60))
+        self._none.setText(words)
         self._head.setVisible(count > 0)
         self.results.setVisible(count > 0)
         self._empty.setVisible(not count)

@@ -16,12 +16,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.words import tr
 from ui import theme
 from ui.chat_list_model import ROW_ROLE, Index
 from ui.chat_row import ROW_WIDTH, row_area
+from ui.chat_values import SearchHit, SearchView
 from ui.label import one_line, plain_tooltip
 from ui.painting import Run, draw_runs
-from ui.values import SearchHit, SearchView
 
 _TITLE_PX, _LINE_PX, _PAD = 20, 16, 6
 _LINES = 2  # of a snippet
@@ -57,7 +58,7 @@ class SearchModel(QAbstractListModel):
 
 
 def _count(hit: SearchHit) -> str:
-    return "" if not hit.count else "1 message" if hit.count == 1 else f"{hit.count} messages"
+    return tr("%n message(s)", "", hit.count) if hit.count else ""
 
 
 class SearchDelegate(QStyledItemDelegate):
@@ -162,7 +163,7 @@ class SearchResults(QListView):
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setAccessibleName("Chats found")
+        self.setAccessibleName(tr("Chats found"))
         self.viewport().setAutoFillBackground(False)
         theme.notifier().changed.connect(self.viewport().update)
 

@@ -10,17 +10,18 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
+from engine.words import mark, tr
 from ui import theme
 from ui.controls import ThemedButton
 from ui.label import plain_tooltip
 from ui.painting import Run, centred_baseline, dashed_pen, draw_runs
 
 _FIT_WORDS = {
-    "fits": "fits",
-    "tight": "fits tightly",
-    "spills": "fits on the GPU in part",
-    "no": "does not fit",
-    "off": "cannot be used",
+    "fits": mark("fits"),
+    "tight": mark("fits tightly"),
+    "spills": mark("fits on the GPU in part"),
+    "no": mark("does not fit"),
+    "off": mark("cannot be used"),
 }
 _FIT_ICONS = {"tight": "triangle-alert", "spills": "triangle-alert", "no": "circle-x"}
 _PAD = 2  # between the well's border and the segments
@@ -98,9 +99,10 @@ class Segment(ThemedButton):
 
     def _name(self) -> None:
         choice = self._choice
-        fit = "" if choice.fit == "fits" and not choice.detail else _FIT_WORDS[choice.fit]
+        fit = "" if choice.fit == "fits" and not choice.detail else tr(_FIT_WORDS[choice.fit])
         detail = choice.detail.replace(" · ", ", ")
-        parts = [self._group, choice.label, detail, choice.note, fit, "in use" if self._is_loaded else ""]
+        in_use = tr("in use") if self._is_loaded else ""
+        parts = [self._group, choice.label, detail, choice.note, fit, in_use]
         self.setAccessibleName(", ".join(part for part in parts if part))
 
     def nextCheckState(self) -> None:

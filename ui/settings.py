@@ -26,6 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.words import tr
 from ui import theme
 from ui.card import ProgressLine
 from ui.controls import Button
@@ -142,7 +143,7 @@ class _Foot(QWidget):
         self.words = Label("", "small", "text2", wrap=True)
         self.button = Button("", None, "secondary", is_small=True)
         self.button.clicked.connect(lambda: self.pressed.emit(self._key))
-        self.bar = ProgressLine("How far the move is")
+        self.bar = ProgressLine(tr("How far the move is"))
         row = QHBoxLayout(self)
         row.setContentsMargins(_MARGIN, 10, _MARGIN, 12)
         row.setSpacing(12)
@@ -184,13 +185,13 @@ class SettingsDialog(QDialog):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Settings")
+        self.setWindowTitle(tr("Settings"))
         self.setMinimumSize(480, 320)
         self.resize(_SIZE if parent is None else _SIZE.boundedTo(parent.window().size()))
         self._view = SettingsView()
         self._current = ""
         self._groups: dict[str, _Group] = {}
-        self.search = Field("search", "Search settings", "Search settings")
+        self.search = Field("search", tr("Search settings"), tr("Search settings"))
         self.navigation = Navigation()
         self._none = Label("", "ui", "text2", wrap=True)
         self.foot = _Foot()
@@ -274,7 +275,8 @@ class SettingsDialog(QDialog):
             group.setVisible(is_shown)
             has_any |= is_shown
         self.navigation.set_current("" if words else self._current)
-        self._none.setText("" if has_any else f'No setting contains "{text.strip()}".')
+        nothing = tr('No setting contains "{words}".').format(words=text.strip())
+        self._none.setText("" if has_any else nothing)
         self._none.setVisible(not has_any)
 
     def _lay_out(self) -> None:

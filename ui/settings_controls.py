@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.words import tr
 from ui import theme
 from ui.controls import Button
 from ui.label import Label
@@ -267,15 +268,15 @@ class FolderControl(Control):
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(name, parent)
-        self._name, self._folder = name, ""
-        self._move = Button("Move…", "folder", "secondary", is_small=True)
-        self._move.setAccessibleName(f"Move {name}")
+        self._folder = self._question = ""
+        self._move = Button(tr("Move…"), "folder", "secondary", is_small=True)
+        self._move.setAccessibleName(tr("Move {name}").format(name=name))
         self._move.clicked.connect(self.ask)
         self._column.addWidget(self._move, 0, Qt.AlignmentFlag.AlignRight)
 
     def set_field(self, field: SettingField) -> None:
-        self._folder = field.value
-        self._move.setAccessibleDescription(f"Now in {field.value}")
+        self._folder, self._question = field.value, field.move
+        self._move.setAccessibleDescription(tr("Now in {folder}").format(folder=field.value))
         self._move.setEnabled(not field.is_fixed)
 
     @property
@@ -284,10 +285,10 @@ class FolderControl(Control):
 
     def ask(self) -> None:
         """Let the user choose an empty folder."""
-        dialog = QFileDialog(self, f"Move {self._name.lower()} to an empty folder", self._folder)
+        dialog = QFileDialog(self, self._question, self._folder)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setFileMode(QFileDialog.FileMode.Directory)
-        dialog.setLabelText(QFileDialog.DialogLabel.Accept, "Move here")
+        dialog.setLabelText(QFileDialog.DialogLabel.Accept, tr("Move here"))
         dialog.fileSelected.connect(self.changed)
         dialog.open()
 

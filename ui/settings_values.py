@@ -24,6 +24,7 @@ class SettingField:
     note: str = ""
     error: str = ""
     is_fixed: bool = False
+    move: str = ""  # of a folder: what is asked when it is to lie elsewhere
 
 
 @dataclass(frozen=True, slots=True)

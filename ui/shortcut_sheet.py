@@ -8,13 +8,14 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
+from engine.words import mark, tr
 from ui import theme
 from ui.commands import GROUPS, LOCAL_KEYS, Command
 from ui.controls import Button
 from ui.label import Label, key_text
 
 _WIDTH, _HEIGHT = 640, 560
-ELSEWHERE = "While a part has the keyboard"
+ELSEWHERE = mark("While a part has the keyboard")
 
 
 def sections(commands: Sequence[Command]) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -26,12 +27,11 @@ def sections(commands: Sequence[Command]) -> list[tuple[str, list[tuple[str, str
             if command.group == group and command.keys:
                 keys = key_text(command.keys)
                 before = lines.get(command.name)
-                lines[command.name] = f"{before} or {keys}" if before else keys
-        made.append((group, [(keys, name) for name, keys in lines.items()]))
-    made.append(
-        (ELSEWHERE, [(key_text(each.keys), f"{each.does} ({each.where.lower()})") for each in LOCAL_KEYS])
-    )
-    return made
+                both = tr("{keys} or {other_keys}").format(keys=before, other_keys=keys)
+                lines[command.name] = both if before else keys
+        made.append((tr(group), [(keys, name) for name, keys in lines.items()]))
+    local = [(key_text(each.keys), f"{tr(each.does)} ({tr(each.where)})") for each in LOCAL_KEYS]
+    return [*made, (tr(ELSEWHERE), local)]
 
 
 class ShortcutSheet(QDialog):
@@ -40,8 +40,8 @@ class ShortcutSheet(QDialog):
     def __init__(self, commands: Sequence[Command], parent: QWidget) -> None:
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Keyboard shortcuts")
-        self.setAccessibleName("Keyboard shortcuts")
+        self.setWindowTitle(tr("Keyboard shortcuts"))
+        self.setAccessibleName(tr("Keyboard shortcuts"))
         self.resize(min(_WIDTH, parent.width() - 48), min(_HEIGHT, parent.height() - 48))
         content = QWidget()
         grid = QGridLayout(content)
@@ -70,7 +70,7 @@ class ShortcutSheet(QDialog):
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.viewport().setAutoFillBackground(False)
         content.setAutoFillBackground(False)
-        close = Button("Close", None, "primary")
+        close = Button(tr("Close"), None, "primary")
         close.clicked.connect(self.close)
         foot = QHBoxLayout()
         foot.setContentsMargins(24, 8, 24, 16)
@@ -80,7 +80,7 @@ class ShortcutSheet(QDialog):
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(scroll, 1)
         column.addLayout(foot)
-        scroll.setAccessibleName("Keyboard shortcuts")
+        scroll.setAccessibleName(tr("Keyboard shortcuts"))
         scroll.setFocus(Qt.FocusReason.PopupFocusReason)  # the arrows scroll, Esc closes
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

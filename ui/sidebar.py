@@ -8,15 +8,16 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPixmap
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
+from engine.words import tr
 from ui import theme
 from ui.chat_list import ChatList
+from ui.chat_values import ChatRow, FolderRow, SearchView
 from ui.controls import IconButton, ThemedButton
 from ui.label import Label, key_text
 from ui.navigation import Navigation
 from ui.painting import with_alpha
 from ui.panels import RAIL_WIDTH, SIDEBAR_WIDTH
 from ui.search_panel import SearchPanel
-from ui.values import ChatRow, FolderRow, SearchView
 
 
 def logo_pixmap(size: int) -> QPixmap:
@@ -58,9 +59,9 @@ class NewChatButton(ThemedButton):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._keys = key_text("Ctrl+N").replace("+", " ")
-        self.setText("New chat")
-        self.setAccessibleName("New chat")
-        self.setToolTip(f"New chat ({key_text('Ctrl+N')})")
+        self.setText(tr("New chat"))
+        self.setAccessibleName(tr("New chat"))
+        self.setToolTip(tr("New chat ({keys})").format(keys=key_text("Ctrl+N")))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFixedHeight(36)
         self.setMinimumWidth(180)
@@ -103,7 +104,7 @@ class Sidebar(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Sidebar")
+        self.setAccessibleName(tr("Sidebar"))
         self.list = ChatList()
         self.search = SearchPanel()
         self.navigation = Navigation()
@@ -208,7 +209,8 @@ class Sidebar(QWidget):
         brand.setSpacing(10)
         brand.addWidget(Logo())
         brand.addWidget(Label("Decodeck", "title"), 1)
-        toggle = IconButton("panel-left", f"Close sidebar ({key_text('Ctrl+B')})")
+        tooltip = tr("Close sidebar ({keys})").format(keys=key_text("Ctrl+B"))
+        toggle = IconButton("panel-left", tooltip)
         toggle.clicked.connect(self.toggle_clicked)
         brand.addWidget(toggle)
         self._new_chat = NewChatButton()
@@ -237,8 +239,8 @@ class Sidebar(QWidget):
         column = QVBoxLayout(empty)
         column.setContentsMargins(12, 32, 23, 0)
         column.setSpacing(2)
-        title = Label("No chats yet", "ui", "text2", 600)
-        sentence = "Chats you start are kept on this computer and listed here."
+        title = Label(tr("No chats yet"), "ui", "text2", 600)
+        sentence = tr("Chats you start are kept on this computer and listed here.")
         text = Label(sentence, "small", "text3", wrap=True)
         for label in (title, text):
             label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
@@ -253,11 +255,12 @@ class Sidebar(QWidget):
         column.setSpacing(4)
         column.addWidget(Logo(), 0, Qt.AlignmentFlag.AlignHCenter)
         column.addSpacing(14)
-        self._rail_toggle = IconButton("panel-left", f"Open sidebar ({key_text('Ctrl+B')})")
+        tooltip = tr("Open sidebar ({keys})").format(keys=key_text("Ctrl+B"))
+        self._rail_toggle = IconButton("panel-left", tooltip)
         self._rail_toggle.clicked.connect(self.toggle_clicked)
-        new_chat = IconButton("plus", f"New chat ({key_text('Ctrl+N')})")
+        new_chat = IconButton("plus", tr("New chat ({keys})").format(keys=key_text("Ctrl+N")))
         new_chat.clicked.connect(self.new_chat_clicked)
-        search = IconButton("search", f"Search chats ({key_text('Ctrl+K')})")
+        search = IconButton("search", tr("Search chats ({keys})").format(keys=key_text("Ctrl+K")))
         search.clicked.connect(self.search_requested)
         for button in (self._rail_toggle, new_chat, search):
             column.addWidget(button, 0, Qt.AlignmentFlag.AlignHCenter)

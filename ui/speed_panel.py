@@ -5,17 +5,18 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from engine.words import mark, tr
 from ui import numbers
 from ui.dial import Dial
+from ui.gauge_values import SpeedView
 from ui.latency import LatencyLine
 from ui.legend import Legend
 from ui.metric import Metric
-from ui.values import SpeedView
 from ui.why_line import WhyLine
 
-DRAFTS = "Of the tokens guessed beforehand, those that were right (speculative decoding)"
-BUS = "What the steps read from memory, of what was measured that it can give (memory bandwidth)"
-FIRST_TOKEN = "Time from sending to the first token of the answer"
+DRAFTS = mark("Of the tokens guessed beforehand, those that were right (speculative decoding)")
+BUS = mark("What the steps read from memory, of what was measured that it can give (memory bandwidth)")
+FIRST_TOKEN = mark("Time from sending to the first token of the answer")
 _CACHED = 1.02  # of the measured peak: more than measuring is off by
 
 
@@ -29,9 +30,9 @@ class SpeedPanel(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.dial = Dial()
-        self.first_token = Metric("First token", FIRST_TOKEN)
-        self.bus = Metric("Memory bus", BUS)
-        self.drafts = Metric("Drafts accepted", DRAFTS)
+        self.first_token = Metric(tr("First token"), tr(FIRST_TOKEN))
+        self.bus = Metric(tr("Memory bus"), tr(BUS))
+        self.drafts = Metric(tr("Drafts accepted"), tr(DRAFTS))
         self.legend = Legend()
         self.latency = LatencyLine()
         self.why = WhyLine()
@@ -64,7 +65,7 @@ class SpeedPanel(QWidget):
         self.dial.set_view(view)
         self.first_token.set_value(numbers.seconds(view.ttft_s), "s")
         prompt = numbers.tps(view.prefill_tps)
-        read = f"Your message was read at {prompt}{numbers.NBSP}tok/s (prefill)"
+        read = tr("Your message was read at {speed}\u00a0tok/s (prefill)").format(speed=prompt)
         self.first_token.set_reason("" if prompt == numbers.UNKNOWN else read)
         self._show_bus(view)
         accepted = view.drafts_accepted
@@ -83,8 +84,10 @@ class SpeedPanel(QWidget):
             return
         is_cached = peak is not None and read > _CACHED * peak
         most = numbers.gbps(peak)
-        unit = f"GB/s{' · cache' if is_cached else ''}" if peak is None or is_cached else f"of {most} GB/s"
+        unit = "GB/s" if peak is None else tr("of {bandwidth} GB/s").format(bandwidth=most)
+        unit = tr("GB/s · cache") if is_cached else unit
         self.bus.set_value(numbers.gbps(read), unit, None if peak is None else min(1.0, read / peak))
-        more = f"More than the {most}{numbers.NBSP}GB/s of memory"
-        why = f"{more}: the processor's cache holds a part of the weights"
-        self.bus.set_reason(why if is_cached else "")
+        why = tr(
+            "More than the {bandwidth}\u00a0GB/s of memory: the processor's cache holds a part of the weights"
+        )
+        self.bus.set_reason(why.format(bandwidth=most) if is_cached else "")

@@ -8,6 +8,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.words import tr
 from ui import numbers, theme
 from ui.label import plain_tooltip
 from ui.numbers import NBSP
@@ -81,10 +82,11 @@ class StatusBar(QWidget):
         view, parts = self._readings, []
         if view.temperature_c is not None:
             degrees = numbers.decimal(view.temperature_c, 0)
-            parts.append(_Part(f"{degrees}{NBSP}°C", "thermometer", f"{degrees} degrees Celsius"))
+            spoken = tr("{degrees} degrees Celsius").format(degrees=degrees)
+            parts.append(_Part(f"{degrees}{NBSP}°C", "thermometer", spoken))
         if view.power_w is not None:
             watts = numbers.decimal(view.power_w, 1 if view.power_w < 9.95 else 0)
-            parts.append(_Part(f"{watts}{NBSP}W", "zap", f"{watts} watts"))
+            parts.append(_Part(f"{watts}{NBSP}W", "zap", tr("{watts} watts").format(watts=watts)))
         return [*parts, *(_Part(fact) for fact in self._view.facts)]
 
     def _right(self) -> list[_Part]:

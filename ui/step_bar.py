@@ -8,11 +8,12 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.words import tr
 from ui import numbers, theme
 from ui.gauge import Gauge
+from ui.gauge_values import StepPart
 from ui.memory_bar import part_widths
 from ui.painting import Run, draw_runs, rounded, runs_width
-from ui.values import StepPart
 
 _BAR_TOP, _BAR, _GAP = 4.0, 14.0, 1.0
 _LEGEND = 36.0  # baseline of its first row
@@ -25,7 +26,7 @@ class StepBar(Gauge):
     SIDE = 0  # it stands in a column of text, and begins where that does
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Time of one step", parent)
+        super().__init__(tr("Time of one step"), parent)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._parts: tuple[StepPart, ...] = ()
         self._fit_height()
@@ -52,7 +53,7 @@ class StepBar(Gauge):
         return [(part, ink) for part, ink in both if part.ms >= 0.001 * self.total_ms]
 
     def sentence(self) -> str:
-        return ", ".join(f"{part.name} {_words(part)}" for part, _ in self._shown()) or "Not known yet"
+        return ", ".join(f"{part.name} {_words(part)}" for part, _ in self._shown()) or tr("Not known yet")
 
     def paint(self, painter: QPainter) -> None:
         shown, colors = self._shown(), theme.palette()
@@ -102,4 +103,6 @@ class StepBar(Gauge):
 
 def _words(part: StepPart) -> str:
     ms = f"{numbers.decimal(part.ms, 1)}{numbers.NBSP}ms"
-    return f"{ms} for {numbers.size(part.nbytes)}" if part.nbytes else ms
+    if not part.nbytes:
+        return ms
+    return tr("{time} for {size}").format(time=ms, size=numbers.size(part.nbytes))

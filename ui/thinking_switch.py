@@ -8,6 +8,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.words import tr
 from ui import theme
 from ui.controls import ThemedButton
 from ui.painting import Run, centred_baseline, draw_runs, runs_width
@@ -27,22 +28,25 @@ class ThinkingSwitch(ThemedButton):
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a press leaves the keyboard to the composer
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setAccessibleName("Thinking")
+        self.setAccessibleName(tr("Thinking"))
         self.toggled.connect(self._on_toggled)
         self._on_toggled()
 
     def _on_toggled(self) -> None:
-        does = "thinks before it answers" if self.isChecked() else "answers at once"
-        self.setToolTip(f"The model {does}. Press to change")
+        tooltip = tr("The model answers at once. Press to change")
+        if self.isChecked():
+            tooltip = tr("The model thinks before it answers. Press to change")
+        self.setToolTip(tooltip)
         self.updateGeometry()
         self.update()
 
     def _runs(self) -> list[Run]:
         colors = theme.palette()
         color = colors.accent if self.isChecked() else colors.text2
-        state = "on" if self.isChecked() else "off"
+        words = tr("Thinking")
+        state = tr("on", "thinking") if self.isChecked() else tr("off", "thinking")
         return [
-            Run("Thinking ", theme.font("small", 600), color),
+            Run(f"{words} ", theme.font("small", 600), color),
             Run(state, theme.font("small", 400), color),
         ]
 

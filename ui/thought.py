@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QFont, QFontMetricsF, QPainter
 
+from engine.words import tr
 from ui import numbers, theme
 from ui.blocks import Control, Item, Look
 
@@ -19,15 +20,15 @@ _LONG_S = 60
 
 def thought_title(seconds: float | None, is_running: bool) -> str:
     """ "Thinking… 4 s", "Thought for 12 s", "Thought for 2 min 5 s"; without a figure where none is known."""
-    word = "Thinking…" if is_running else "Thought"
     if seconds is None:
-        return word
+        return tr("Thinking…") if is_running else tr("Thought")
     whole = max(1, round(seconds))
     minutes, rest = divmod(whole, 60)
     time = f"{rest}{numbers.NBSP}s" if rest or not minutes else ""
     if whole >= _LONG_S:
         time = f"{numbers.count(minutes)}{numbers.NBSP}min {time}".strip()
-    return f"{word} {time}" if is_running else f"{word} for {time}"
+    title = tr("Thinking… {time}") if is_running else tr("Thought for {time}")
+    return title.format(time=time)
 
 
 class ThoughtItem(Item):
@@ -43,7 +44,8 @@ class ThoughtItem(Item):
     @property
     def name(self) -> str:
         """What assistive technology says of it: "Thought for 12 s, collapsed"."""
-        return f"{self.title}, {'expanded' if self.is_expanded else 'collapsed'}"
+        name = tr("{title}, expanded") if self.is_expanded else tr("{title}, collapsed")
+        return name.format(title=self.title)
 
     def set(self, seconds: float | None, *, is_running: bool) -> bool:
         """The time of thinking so far, or in all; True where the row looks different now."""

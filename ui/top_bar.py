@@ -6,23 +6,26 @@ from PySide6.QtCore import QElapsedTimer, QRectF, Qt, Signal
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QWidget
 
+from engine.words import mark, tr
 from ui import numbers, theme
 from ui.chip import ModelChip
 from ui.controls import Button, IconButton
+from ui.gauge_values import SpeedView
 from ui.label import key_text
-from ui.values import ChipView, SpeedView
+from ui.values import ChipView
 
 HEIGHT = 48
 _WORDS_FROM = 720  # px; narrower, buttons have icons alone
 DIGITS_MS = 250  # the digits change at most four times a second
-THEMES = (("system", "System"), ("light", "Light"), ("dark", "Dark"))
+THEMES = (("system", mark("System")), ("light", mark("Light")), ("dark", mark("Dark")))
 
 
 class TuningButton(IconButton):
     """Opens and closes Tuning. With Tuning closed, the speed takes the icon's place once there is one."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("gauge", f"Tuning ({key_text('Ctrl+T')})", is_checkable=True, parent=parent)
+        tooltip = tr("Tuning ({keys})").format(keys=key_text("Ctrl+T"))
+        super().__init__("gauge", tooltip, is_checkable=True, parent=parent)
         self._figure = ""
         self._since_change = QElapsedTimer()
         self.toggled.connect(self._show_words)
@@ -35,7 +38,8 @@ class TuningButton(IconButton):
         if figure != self._figure:
             self._figure = figure
             self._since_change.restart()
-            self.setAccessibleDescription(f"{figure} tokens per second" if figure else "")
+            spoken = tr("{speed} tokens per second").format(speed=figure)
+            self.setAccessibleDescription(spoken if figure else "")
             self._show_words()
 
     def _show_words(self) -> None:
@@ -63,18 +67,18 @@ class TopBar(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setFixedHeight(HEIGHT)
-        self.setAccessibleName("Model and view")
+        self.setAccessibleName(tr("Model and view"))
         self.chip = ModelChip()
         self.chip.clicked.connect(self.chip_clicked)
         self.tuning = TuningButton()
         self.tuning.clicked.connect(self.tuning_clicked)
         self.menu = self._make_menu()
-        self._more = IconButton("ellipsis", "More")
+        self._more = IconButton("ellipsis", tr("More"))
         self._more.clicked.connect(lambda: _open_under(self.menu, self._more))
         self.export_menu = self._make_export_menu()
-        self._export = IconButton("upload", "Export this chat")
+        self._export = IconButton("upload", tr("Export this chat"))
         self._export.clicked.connect(lambda: _open_under(self.export_menu, self._export))
-        self._instructions = Button("Instructions", "file-text", "ghost")
+        self._instructions = Button(tr("Instructions"), "file-text", "ghost")
         self._instructions_icon = IconButton("file-text", "")
         for each in (self._instructions, self._instructions_icon):
             each.clicked.connect(lambda _=False: self._on_instructions_clicked())
@@ -116,10 +120,14 @@ class TopBar(QWidget):
 
     def set_own_options(self, has_any: bool) -> None:
         """Say whether the shown chat has instructions or sampling of its own."""
-        state = " of this chat: changed" if has_any else " of this chat"
+        name = tr("Instructions and sampling of this chat")
+        tooltip = tr("Instructions and sampling of this chat ({keys})")
+        if has_any:
+            name = tr("Instructions and sampling of this chat: changed")
+            tooltip = tr("Instructions and sampling of this chat: changed ({keys})")
         for each in (self._instructions, self._instructions_icon):
-            each.setToolTip(f"Instructions and sampling{state} ({key_text('Ctrl+I')})")
-            each.setAccessibleName(f"Instructions and sampling{state}")
+            each.setToolTip(tooltip.format(keys=key_text("Ctrl+I")))
+            each.setAccessibleName(name)
         self.has_own_options = has_any
         self._instructions.set_role("secondary" if has_any else "ghost")
         self._instructions_icon.setCheckable(has_any)
@@ -143,7 +151,7 @@ class TopBar(QWidget):
 
     def _make_export_menu(self) -> QMenu:
         menu = QMenu(self)
-        for kind, label in (("md", "As Markdown…"), ("json", "As JSON, with all branches…")):
+        for kind, label in (("md", tr("As Markdown…")), ("json", tr("As JSON, with all branches…"))):
             action = menu.addAction(label)
             action.triggered.connect(
                 lambda _=False, kind=kind: self.export_requested.emit(self._chat_id, kind)
@@ -153,19 +161,19 @@ class TopBar(QWidget):
     def _make_menu(self) -> QMenu:
         menu = QMenu(self)
         for label, slot, keys in (
-            ("New temporary chat", self.temporary_requested.emit, "Ctrl+Shift+N"),
-            ("Import chats…", self.import_requested.emit, ""),
-            ("Export all chats…", lambda: self.export_requested.emit("", "json"), ""),
+            (tr("New temporary chat"), self.temporary_requested.emit, "Ctrl+Shift+N"),
+            (tr("Import chats…"), self.import_requested.emit, ""),
+            (tr("Export all chats…"), lambda: self.export_requested.emit("", "json"), ""),
         ):
             action = menu.addAction(label)
             action.setShortcut(QKeySequence(keys))
             action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)  # the window has the key
             action.triggered.connect(lambda _=False, slot=slot: slot())
         menu.addSeparator()
-        themes = self.themes = menu.addMenu("Theme")
+        themes = self.themes = menu.addMenu(tr("Theme"))
         group = QActionGroup(themes)
         for key, label in THEMES:
-            action = QAction(label, group)
+            action = QAction(tr(label), group)
             action.setCheckable(True)
             action.setData(key)
             action.triggered.connect(lambda _=False, key=key: self.theme_chosen.emit(key))
@@ -173,21 +181,21 @@ class TopBar(QWidget):
         themes.aboutToShow.connect(lambda: _check(group, theme.notifier().choice))
         menu.addSeparator()
         for label, signal in (
-            ("Choose a model file…", self.file_requested),
-            ("Choose a model folder…", self.folder_requested),
-            ("Show models folder", self.models_folder_requested),
+            (tr("Choose a model file…"), self.file_requested),
+            (tr("Choose a model folder…"), self.folder_requested),
+            (tr("Show models folder"), self.models_folder_requested),
         ):
             menu.addAction(label).triggered.connect(lambda _=False, signal=signal: signal.emit())
         menu.addSeparator()
         for label, asks, keys in (
-            ("All commands…", self.palette_requested, "Ctrl+Shift+P"),
-            ("Keyboard shortcuts", self.shortcuts_requested, "F1"),
+            (tr("All commands…"), self.palette_requested, "Ctrl+Shift+P"),
+            (tr("Keyboard shortcuts"), self.shortcuts_requested, "F1"),
         ):
             action = menu.addAction(label)
             action.setShortcut(QKeySequence(keys))
             action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)  # the window has the key
             action.triggered.connect(lambda _=False, asks=asks: asks.emit())
-        menu.addAction("About Decodeck").triggered.connect(lambda _=False: self.about_requested.emit())
+        menu.addAction(tr("About Decodeck")).triggered.connect(lambda _=False: self.about_requested.emit())
         return menu
 
     def resizeEvent(self, event: QResizeEvent) -> None:

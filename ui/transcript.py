@@ -1,8 +1,6 @@
-"""The chat: what the pointer, the keys and the menu do with the messages that ``MessageArea`` shows."""
+"""The chat: what the keys, the menu and controls do with the messages that ``MessageArea`` shows."""
 
 from __future__ import annotations
-
-import time
 
 from PySide6.QtCore import QEvent, QPointF, QRect, Qt, Signal
 from PySide6.QtGui import (
@@ -19,24 +17,26 @@ from PySide6.QtGui import (
     QPen,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QApplication, QMenu, QToolTip, QWidget
+from PySide6.QtWidgets import QMenu, QToolTip, QWidget
 
+from engine.words import tr
 from ui import theme
 from ui.attachment_item import TOGGLE_FILE, AttachmentItem
 from ui.blocks import LINK, Control, Item, Look
-from ui.code_block import BAR, COPY, CodeItem
+from ui.chat_values import MessageView
+from ui.code_block import COPY, CodeItem
 from ui.control_focus import ControlFocus, controls_of
 from ui.gauge import is_keyboard_focus
 from ui.label import key_text, plain_tooltip
 from ui.marks import MAKE_ROOM
 from ui.message import OPEN_STATES, MessageItems
 from ui.message_actions import CONTINUE, COPY_MESSAGE, EDIT, NEXT, PREVIOUS, REGENERATE, shortcut_of
-from ui.message_area import MessageArea, single_shot
-from ui.sideways import Sideways
+from ui.message_area import MessageArea
+from ui.piece_area import single_shot
 from ui.table_block import TableItem
 from ui.thought import TOGGLE_THOUGHT, ThoughtItem
 from ui.transcript_menu import ask_about_link, piece_menu
-from ui.values import MessageView
+from ui.transcript_pointer import Pointer
 
 COPIED_MS = 2_000
 _SPOKEN_CHARS = 2_000
@@ -65,15 +65,9 @@ class Transcript(MessageArea):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._done: tuple[object, str] = (None, "")
-        self._hover: tuple[object, str] = (None, "")
-        self._hover_owner = ""
+        self._pointer = Pointer(self)
         self._current = -1  # the message chosen with the keys
         self._focus = ControlFocus()  # inside that message
-        self._pressed: tuple[object, str] = (None, "")
-        self._pressed_link = ""
-        self._is_selecting = False
-        self._drag: tuple[Sideways, float, int] | None = None
-        self._double_click_s = 0.0
         self._has_ring = False
         self._done_timer = single_shot(self, self._on_copied_over)
 
@@ -114,12 +108,12 @@ class Transcript(MessageArea):
         was_open = before is not None and before.is_open
         super().set_message(view)
         if was_open and view.status not in OPEN_STATES:
-            self._say("Answer finished" if view.status == "done" else "Answer ended")
+            self._say(tr("Answer finished") if view.status == "done" else tr("Answer ended"))
 
     def clear(self) -> None:
         self._current = -1
         self._focus.leave()
-        self._hover_owner = ""
+        self._pointer.owner = ""
         super().clear()
 
     def _say(self, text: str) -> None:
@@ -129,52 +123,22 @@ class Transcript(MessageArea):
         self._done = (None, "")
         self.viewport().update()
 
-    # What is under the pointer
-
-    def _find(self, at: QPointF) -> tuple[int, Item, QPointF] | None:
-        """The piece nearest to a point of the viewport, and the point inside it."""
-        if not self.flow.items:
-            return None
-        index = self.flow.index_at(at.y() + self.verticalScrollBar().value())
-        return index, self.flow.items[index], at - QPointF(self.item_rect(index).topLeft())
-
-    def _touch(self, at: QPointF) -> tuple[Item | None, str, str]:
-        """The piece under a point, its control there, and the address there."""
-        found = self._find(at)
-        if found is None or not 0 <= found[2].y() < found[1].height:
-            return None, "", ""
-        return found[1], found[1].action_at(found[2]), found[1].link_at(found[2])
-
-    def _set_hover(self, at: QPointF) -> None:
-        item, action, link = self._touch(at)
-        found = self._find(at)
-        shape = Qt.CursorShape.ArrowCursor
-        if (action and action != BAR) or link:
-            shape = Qt.CursorShape.PointingHandCursor
-        elif item and found and not action and item.length and item.is_text_at(found[2]):
-            shape = Qt.CursorShape.IBeamCursor
-        self.viewport().setCursor(shape)
-        owner = found[1].owner if found else ""
-        hover = (item.key if item and action else None, action)
-        if (hover, owner) != (self._hover, self._hover_owner):
-            self._hover, self._hover_owner = hover, owner
-            self.viewport().update()
-
     def _look(self, index: int, item: Item) -> Look:
         look = super()._look(index, item)
         if self._done[0] is item.key or self._done[0] == item.key:
             look.done = self._done[1]
-        if self._hover[0] == item.key:
-            look.hover = self._hover[1]
+        if self._pointer.hover[0] == item.key:
+            look.hover = self._pointer.hover[1]
         answers = (m for m in reversed(self._messages) if m.view.role != "user" and not m.is_open)
         last = next((message.view.message_id for message in answers), "")
         current = self._messages[self._current].view.message_id if self._current >= 0 else ""
-        look.shows_actions = item.owner in (self._hover_owner, last, current)
+        look.shows_actions = item.owner in (self._pointer.owner, last, current)
         return look
 
     # Acting
 
-    def _act(self, item: Item, action: str) -> None:
+    def act(self, item: Item, action: str) -> None:
+        """Do what a control of a piece stands for."""
         if action.startswith(LINK):
             ask_about_link(self, action.removeprefix(LINK))
         elif action == COPY and isinstance(item, CodeItem):
@@ -228,7 +192,7 @@ class Transcript(MessageArea):
         self._current = max(0, min(len(self._messages) - 1, number))
         self._focus.leave()
         message = self._messages[self._current]
-        who = "You" if message.view.role == "user" else "Answer"
+        who = tr("You") if message.view.role == "user" else tr("Answer")
         thought = f"{message.thought.name}. " if message.thought else ""
         figures = ", ".join(filter(None, (message.view.stats, *message.view.details.split("\n"))))
         ending = f". {figures}" if figures and not message.is_open else ""
@@ -254,7 +218,7 @@ class Transcript(MessageArea):
         return self._chosen.thought if self._chosen else None
 
     def _press(self, item: Item, control: Control) -> None:
-        self._act(item, control.action)
+        self.act(item, control.action)
         thought = self._chosen_thought()
         if control.action == TOGGLE_THOUGHT and thought:
             self._say(thought.name)
@@ -300,76 +264,25 @@ class Transcript(MessageArea):
     # Qt
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        found = self._find(event.position())
-        if event.button() != Qt.MouseButton.LeftButton or found is None:
-            return
-        index, item, point = found
-        self._current = -1
-        self._focus.leave()
-        touched, action, self._pressed_link = self._touch(event.position())
-        if touched and action == BAR and isinstance(touched, CodeItem | TableItem):
-            self._drag = (touched.sideways, event.position().x(), touched.sideways.offset)
-        elif touched and action:
-            self._pressed = (touched.key, action)
-        elif time.monotonic() - self._double_click_s < QApplication.doubleClickInterval() / 1000:
-            self.selection.take_item(index, item)
-        else:
-            self._is_selecting = True
-            if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-                self.selection.extend(index, item.hit(point))
-            else:
-                self.selection.begin(index, item.hit(point))
-        self.viewport().update()
+        if event.button() == Qt.MouseButton.LeftButton and self.flow.items:
+            self._current = -1
+            self._focus.leave()
+            self._pointer.press(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        at = event.position()
-        if self._drag:
-            sideways, start, offset = self._drag
-            sideways.scroll_to(offset + (at.x() - start) * sideways.drag_ratio())
-            self.viewport().update()
-        elif self._is_selecting:
-            self._scroll_past(at.y())
-            found = self._find(at)
-            if found:
-                self.selection.extend(found[0], found[1].hit(found[2]))
-            self.viewport().update()
-        else:
-            self._set_hover(at)
-
-    def _scroll_past(self, y: float) -> None:
-        """Selecting beyond the edge of the view moves it."""
-        bar = self.verticalScrollBar()
-        over = min(0.0, y) + max(0.0, y - self.viewport().height())
-        bar.setValue(bar.value() + round(over))
+        self._pointer.move(event.position())
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        item, action, link = self._touch(event.position())
-        pressed, self._pressed = self._pressed, (None, "")
-        if item and action and pressed == (item.key, action):
-            self._act(item, action)
-        elif link and link == self._pressed_link and self.selection.is_empty and self._is_selecting:
-            ask_about_link(self, link)
-        self._drag, self._is_selecting, self._pressed_link = None, False, ""
+        self._pointer.release(event.position())
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        found = self._find(event.position())
-        if found and not self._touch(event.position())[1]:
-            self.selection.take_word(found[0], found[1].hit(found[2]), found[1])
-            self._double_click_s = time.monotonic()
-            self.viewport().update()
+        self._pointer.double_click(event.position())
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        delta = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta() / 2
-        is_shifted = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
-        aside = delta.y() or delta.x() if is_shifted else delta.x()
-        is_aside = is_shifted or abs(delta.x()) > abs(delta.y())
-        item = self._touch(event.position())[0]
-        if isinstance(item, CodeItem | TableItem) and item.sideways.most and is_aside:
-            if item.sideways.scroll_to(item.sideways.offset - aside):
-                self.viewport().update()
+        if self._pointer.scroll_aside(event):
             event.accept()
-            return
-        super().wheelEvent(event)
+        else:
+            super().wheelEvent(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = event.key()
@@ -425,7 +338,7 @@ class Transcript(MessageArea):
         self.viewport().update()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        item, _, link = self._touch(QPointF(event.pos()))
+        item, _, link = self._pointer.touch(QPointF(event.pos()))
         at = event.globalPos()
         if event.reason() == QContextMenuEvent.Reason.Keyboard and self._current >= 0:
             item = self._messages[self._current].items[0]
@@ -434,13 +347,12 @@ class Transcript(MessageArea):
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            item, action, link = self._touch(QPointF(event.pos()))
+            item, action, link = self._pointer.touch(QPointF(event.pos()))
             names = {control.action: control.name for control in item.controls()} if item else {}
             keys = f" ({key_text(shortcut_of(action))})" if shortcut_of(action) else ""
             name = f"{names[action]}{keys}" if action in names else item.tooltip if item else ""
             QToolTip.showText(event.globalPos(), plain_tooltip(link or name), self)
             return True
         if event.type() == QEvent.Type.Leave:
-            self._hover, self._hover_owner = (None, ""), ""
-            self.viewport().update()
+            self._pointer.leave()
         return super().viewportEvent(event)

@@ -9,17 +9,19 @@ from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeySequence, QPainter, QPaintEvent, QResizeEvent, QShortcut
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
+from engine.words import mark, tr
 from ui import theme
 from ui.context_bar import ContextBar
 from ui.controls import IconButton
 from ui.gauge import Gauge
+from ui.gauge_values import ContextView, MemoryView, SpeedView
 from ui.heatmap import LEAST_ROW_PX, ROW_PX, HeatMap
 from ui.label import Label, key_text
 from ui.memory_bar import MemoryBar
 from ui.speed_panel import SpeedPanel
 from ui.tuning_footer import TuningFooter
 from ui.tuning_settings import TuningSettings
-from ui.values import ContextView, MemoryView, SpeedView, TuningView
+from ui.tuning_values import TuningView
 
 WIDTH = 360
 _SIDE = 16
@@ -50,7 +52,7 @@ class TuningDock(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Tuning")
+        self.setAccessibleName(tr("Tuning"))
         self.setFixedWidth(WIDTH)
         self.speed = SpeedPanel()
         self.memory = MemoryBar()
@@ -210,11 +212,12 @@ class TuningDock(QWidget):
     def _make_header(self) -> QWidget:
         header = QWidget()
         header.setFixedHeight(_HEADER)
-        close = IconButton("panel-right", f"Close Tuning ({key_text('Ctrl+T')})")
+        tooltip = tr("Close Tuning ({keys})").format(keys=key_text("Ctrl+T"))
+        close = IconButton("panel-right", tooltip)
         close.clicked.connect(self.close_clicked)
         row = QHBoxLayout(header)
         row.setContentsMargins(_SIDE - 1, 0, 10, 0)
-        row.addWidget(Label("Tuning", "title"))
+        row.addWidget(Label(tr("Tuning"), "title"))
         row.addStretch(1)
         row.addWidget(close)
         return header
@@ -276,9 +279,9 @@ class _Guide(QWidget):
     """What the gauges mean, for the time before there are settings."""
 
     _LINES = (
-        ("Speed", "how fast this computer writes the answer"),
-        ("Reading", "about how fast people read"),
-        ("First token", "how long the answer takes to begin"),
+        (mark("Speed"), mark("how fast this computer writes the answer")),
+        (mark("Reading"), mark("about how fast people read")),
+        (mark("First token"), mark("how long the answer takes to begin")),
     )
 
     def __init__(self) -> None:
@@ -289,12 +292,12 @@ class _Guide(QWidget):
         grid.setVerticalSpacing(6)
         grid.setColumnStretch(1, 1)
         grid.addWidget(_Hairline(), 0, 0, 1, 2)
-        grid.addWidget(Label("How to read this panel", "small", "text2", 600), 1, 0, 1, 2)
+        grid.addWidget(Label(tr("How to read this panel"), "small", "text2", 600), 1, 0, 1, 2)
         for row, (name, words) in enumerate(self._LINES, start=2):
-            grid.addWidget(Label(name, "micro", "text2", 600), row, 0)
-            grid.addWidget(Label(words, "micro", "text3"), row, 1)
-        last = len(self._LINES) + 2
-        grid.addWidget(Label("Settings appear here once a model is loaded.", "micro", "text3"), last, 0, 1, 2)
+            grid.addWidget(Label(tr(name), "micro", "text2", 600), row, 0)
+            grid.addWidget(Label(tr(words), "micro", "text3"), row, 1)
+        later = Label(tr("Settings appear here once a model is loaded."), "micro", "text3")
+        grid.addWidget(later, len(self._LINES) + 2, 0, 1, 2)
 
 
 class _Hairline(QWidget):

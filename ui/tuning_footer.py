@@ -5,15 +5,17 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from engine.words import mark, tr
 from ui import numbers
 from ui.controls import Button
 from ui.heatmap import HeatMap
 from ui.label import key_text
 from ui.recommended import Recommended
-from ui.values import TuningView
+from ui.tuning_values import TuningView
 from ui.verdict import VerdictCard
 
-_WORDS = {"waiting": "Applies after this answer", "anyway": "Load anyway"}
+_APPLY = mark("Apply")
+_WORDS = {"waiting": mark("Applies after this answer"), "anyway": mark("Load anyway")}
 _LONG_WAIT_S = 9.5  # from here on its figure takes the room of the icon
 
 
@@ -31,7 +33,7 @@ class TuningFooter(QWidget):
         super().__init__(parent)
         self.verdict = VerdictCard()
         self.recommended = Recommended()
-        self.apply = Button("Apply", "check", "primary")
+        self.apply = Button(tr(_APPLY), "check", "primary")
         self.apply.clicked.connect(self.apply_clicked)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
@@ -47,7 +49,7 @@ class TuningFooter(QWidget):
     def set_view(self, view: TuningView) -> None:
         """Show the verdict and the state of Apply."""
         self.verdict.set_view(view.verdict)
-        self.recommended.set_view(view.preference, view.recommended)
+        self.recommended.set_view(view.preference, view.recommended, is_set=view.is_recommended)
         self._show_apply(view)
 
     @property
@@ -70,19 +72,39 @@ class TuningFooter(QWidget):
         self.apply.set_role("secondary" if view.apply == "anyway" else "primary")
         is_long = view.reload_s is not None and view.reload_s >= _LONG_WAIT_S
         self.apply.set_icon("check" if view.apply == "ready" and not is_long else None)
-        wait = "" if view.reload_s is None else f"{numbers.decimal(max(view.reload_s, 1), 0)}{numbers.NBSP}s"
-        left = f" · {wait} left" if wait else ""
-        reloading = "Reloading" if view.apply_percent is None else f"Reloading {percent}%{left}"
-        words = reloading if is_reloading else _WORDS.get(view.apply, "Apply")
+        words = spoken = tr(_WORDS.get(view.apply, _APPLY))
+        if is_reloading:
+            words, spoken = _reloading(view)
+        detail = ""
+        if view.apply == "ready" and view.reload_s is not None:
+            detail = tr("(reload {seconds}\u00a0s)").format(seconds=numbers.count(_wait_s(view)))
+            spoken = tr("Apply, reload about %n second(s)", "", _wait_s(view))
         self.apply.setText(words)
-        has_wait = view.apply == "ready" and bool(wait)
-        self.apply.set_detail(f"(reload {wait})" if has_wait else "")
-        name = f"Apply, reload about {wait}" if has_wait else words
-        self.apply.setAccessibleName(name.replace(f"{numbers.NBSP}s", " seconds"))
+        self.apply.set_detail(detail)
+        self.apply.setAccessibleName(spoken)
         self.apply.setToolTip(_tooltip(view.apply))
+
+
+def _wait_s(view: TuningView) -> int:
+    """Seconds that loading takes, or what is left of them."""
+    return max(1, round(view.reload_s or 0))
+
+
+def _reloading(view: TuningView) -> tuple[str, str]:
+    """How far the load is, as it is shown and as it is spoken."""
+    if view.apply_percent is None:
+        return tr("Reloading"), tr("Reloading")
+    shown = spoken = tr("Reloading {percent}%")
+    if view.reload_s is not None:
+        shown = tr("Reloading {percent}% · {seconds}\u00a0s left")
+        spoken = tr("Reloading {percent}% · %n second(s) left", "", _wait_s(view))
+    figures = {"percent": view.apply_percent, "seconds": numbers.count(_wait_s(view))}
+    return shown.format(**figures), spoken.format(**figures)
 
 
 def _tooltip(apply: str) -> str:
     if apply == "anyway":
-        return "Load although it does not fit: other programs may be pushed out of memory, or loading fails"
-    return f"Load the model again with these settings ({key_text('Ctrl+Return')})"
+        return tr(
+            "Load although it does not fit: other programs may be pushed out of memory, or loading fails"
+        )
+    return tr("Load the model again with these settings ({keys})").format(keys=key_text("Ctrl+Return"))

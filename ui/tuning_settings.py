@@ -11,6 +11,7 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
+from engine.words import mark, tr
 from ui import theme
 from ui.context_slider import ContextSlider
 from ui.controls import ThemedButton
@@ -19,12 +20,12 @@ from ui.label import Label, plain_tooltip
 from ui.layer_slider import LayerSlider
 from ui.painting import Run, centred_baseline, draw_runs
 from ui.segmented import Choice, Segmented
-from ui.values import DraftingView, FormatChoice, OptionChoice, TuningView
+from ui.tuning_values import DraftingView, FormatChoice, OptionChoice, TuningView
 
 _RING = Gauge.SIDE  # controls stand as far in as what the gauges paint
 _NAMES = 80  # px for the names of the rows
 _TOP, _GAP = 4, 6  # px above and between the rows
-_DRAFTING = "Drafting (speculative decoding): tokens are guessed and checked several at a time"
+_DRAFTING = mark("Drafting (speculative decoding): tokens are guessed and checked several at a time")
 
 
 class TuningSettings(QWidget):
@@ -39,10 +40,10 @@ class TuningSettings(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.formats = Segmented("Quantization")
+        self.formats = Segmented(tr("Quantization"))
         self.context = ContextSlider()
-        self.kv = Segmented("KV precision")
-        self.drafting = Segmented("Drafting")
+        self.kv = Segmented(tr("KV precision"))
+        self.drafting = Segmented(tr("Drafting"))
         self.draft_model = DraftModelButton()
         self.layers = LayerSlider()
         self._has_notes = True
@@ -104,10 +105,12 @@ class TuningSettings(QWidget):
             self.draft_model.set_model(view.model, view.model_tooltip)
 
     def _lay_out(self) -> None:
-        self._kv_row = _row("KV precision", "Bits of a number in the context's memory (KV cache)", self.kv)
-        self._drafting_row = _row("Drafting", _DRAFTING, self.drafting)
-        self._draft_row = _row("Draft model", "The model that guesses tokens", self.draft_model)
-        self._layers_row = _row("GPU layers", "Layers of the model that lie on the GPU", self.layers)
+        kv_words = tr("Bits of a number in the context's memory (KV cache)")
+        self._kv_row = _row(tr("KV precision"), kv_words, self.kv)
+        self._drafting_row = _row(tr("Drafting"), tr(_DRAFTING), self.drafting)
+        self._draft_row = _row(tr("Draft model"), tr("The model that guesses tokens"), self.draft_model)
+        layers_words = tr("Layers of the model that lie on the GPU")
+        self._layers_row = _row(tr("GPU layers"), layers_words, self.layers)
         holder = self._formats_holder = QWidget()
         inset = QHBoxLayout(holder)
         inset.setContentsMargins(_RING, 0, _RING, 0)
@@ -130,7 +133,8 @@ class DraftModelButton(ThemedButton):
     def set_model(self, words: str, tooltip: str) -> None:
         """Show ``words``, a name and a size."""
         self.setText(words)
-        self.setAccessibleName(f"Draft model {words.replace(' · ', ', ')}. Press to change")
+        name = tr("Draft model {model}. Press to change").format(model=words.replace(" · ", ", "))
+        self.setAccessibleName(name)
         self.setToolTip(plain_tooltip(tooltip))
         self.update()
 

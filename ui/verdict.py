@@ -6,12 +6,13 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.words import tr
 from ui import theme
 from ui.fit import FIT_ICONS, FIT_TOKENS
 from ui.gauge import Gauge
 from ui.label import plain_tooltip
 from ui.painting import Run, draw_runs, draw_runs_right, runs_width
-from ui.values import VerdictView
+from ui.tuning_values import VerdictView
 
 _LEFT = 42.0
 _GAP = 12.0
@@ -23,7 +24,7 @@ class VerdictCard(Gauge):
     SIDE = 0  # the ring lies on the card's border
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Verdict", parent)
+        super().__init__(tr("Verdict"), parent)
         self.setFixedHeight(48)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._view: VerdictView | None = None

@@ -6,12 +6,13 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QTextCharFormat, QTextLayout
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.words import mark, tr
 from ui import theme
 from ui.controls import ThemedButton
 from ui.gauge import Gauge
-from ui.values import WhyView
+from ui.gauge_values import WhyView
 
-LINK = "Why?"
+LINK = mark("Why?")
 _LEFT, _LINE, _MARGIN = Gauge.SIDE + 24.0, 20.0, 4.0
 _LEAST_LINES = 2  # one more line must not move what stands below
 
@@ -25,7 +26,7 @@ class WhyLine(ThemedButton):
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
-        self.setToolTip("What the speed is made of, and what was predicted and measured before")
+        self.setToolTip(tr("What the speed is made of, and what was predicted and measured before"))
         self._show()
 
     @property
@@ -44,12 +45,12 @@ class WhyLine(ThemedButton):
         self.setEnabled(can_explain)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus if can_explain else Qt.FocusPolicy.NoFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor if can_explain else Qt.CursorShape.ArrowCursor)
-        self.setAccessibleName(f"{self.sentence}. {LINK}" if can_explain else self.sentence)
+        self.setAccessibleName(f"{self.sentence}. {tr(LINK)}" if can_explain else self.sentence)
         self.updateGeometry()
         self.update()
 
     def _lay_out(self, width: float) -> QTextLayout:
-        text = f"{self.sentence} {LINK}" if self._view.can_explain else self.sentence
+        text = f"{self.sentence} {tr(LINK)}" if self._view.can_explain else self.sentence
         layout = QTextLayout(text, theme.font("small"))
         colors = theme.palette()
         head, end = self.sentence.find(":") + 1, len(self.sentence)

@@ -10,12 +10,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from app import relaunch
+
 
 @contextmanager
 def command(arguments: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     """`decodeck ARGUMENTS` with pipes for its output; whatever is left of it at the end of the block ends."""
     with subprocess.Popen(
-        [sys.executable, "-m", "app.cli", *arguments],
+        relaunch.command("app.cli", *arguments),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import sys
 import tempfile
 from types import TracebackType
 from typing import Any
 
+from app import relaunch
 from engine.errors import EngineError
 
 _END_S = 2.0
@@ -40,7 +40,7 @@ class Worker:
         # Read when it dies, and closed with the worker.
         self._complaints = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
+            relaunch.command(module),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from app.imports.shapes import ImportedChat, Node, chat_of_nodes, list_of, mapping_of, seconds_of, text_of
+from engine.words import mark
 
 SOURCE = "ChatGPT"
 _TEXTS = ("text", "multimodal_text")
@@ -72,12 +73,12 @@ def _node(key: str, entry: Mapping[str, object], left_out: Counter[str], thought
     if is_hidden or role == "system":
         return node
     if is_for_tool or role == "tool" or kind in _TOOLS:
-        left_out["messages of tools"] += 1
+        left_out[mark("messages of tools")] += 1
         return node
     if kind not in _TEXTS or role not in ("user", "assistant"):
         return node
     parts = list_of(content.get("parts"))
-    left_out["images and files"] += sum(1 for part in parts if isinstance(part, dict))
+    left_out[mark("images and files")] += sum(1 for part in parts if isinstance(part, dict))
     node.role, node.created_s = role, seconds_of(message.get("create_time"))
     node.text = "\n\n".join(part for part in parts if isinstance(part, str) and part)
     if not node.text:

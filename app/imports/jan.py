@@ -23,6 +23,7 @@ from app.imports.shapes import (
     seconds_of,
     text_of,
 )
+from engine.words import mark
 
 SOURCE = "Jan"
 _STATUS = {"stopped": "stopped", "error": "failed", "pending": "failed"}
@@ -72,7 +73,7 @@ def _node(place: int, row: Mapping[str, object], left_out: Counter[str]) -> Node
         elif kind == "text":
             texts.append(value)
         else:
-            left_out["images and tools"] += 1
+            left_out[mark("images and tools")] += 1
     status = _STATUS.get(text_of(row.get("status")), "done") if row.get("role") == "assistant" else "done"
     key = f"{text_of(row.get('id'))}#{place}"
     text, thinking = "\n\n".join(texts), "\n\n".join(thoughts)

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from app.imports.shapes import ImportedChat, Node, chat_of_nodes, list_of, mapping_of, seconds_of, text_of
+from engine.words import mark
 
 SOURCE = "LM Studio"
 
@@ -82,4 +83,4 @@ def _texts(step: Mapping[str, object], left_out: Counter[str]) -> Iterator[str]:
             if entry.get("isStructural") is not True:  # the tags around a thought
                 yield text_of(entry.get("text"))
         else:
-            left_out["images and files"] += 1
+            left_out[mark("images and files")] += 1

@@ -24,6 +24,7 @@ from app.imports.shapes import (
     seconds_of,
     text_of,
 )
+from engine.words import mark
 
 SOURCE = "Open WebUI"
 _REASONING = re.compile(
@@ -66,7 +67,7 @@ def read(value: Mapping[str, object]) -> ImportedChat:
 
 
 def _node(key: str, message: Mapping[str, object], left_out: Counter[str]) -> Node:
-    left_out["images and files"] += len(list_of(message.get("files")))
+    left_out[mark("images and files")] += len(list_of(message.get("files")))
     text, thinking = _parted(text_of(message.get("content")))
     parent = message.get("parentId")
     return Node(

@@ -19,6 +19,7 @@ from app.imports.shapes import (
 )
 from app.presets import checked
 from app.store import Chat
+from engine.words import mark, tr
 
 SOURCE = "Decodeck"
 _ROLES = ("user", "assistant", "system")
@@ -31,7 +32,7 @@ def is_file(value: Mapping[str, object]) -> bool:
     if value.get("format") != FORMAT:
         return False
     if value.get("version") != VERSION:
-        raise UnreadableError("it was written by a newer version of this program")
+        raise UnreadableError(tr("it was written by a newer version of this program"))
     return True
 
 
@@ -41,9 +42,9 @@ def read(value: Mapping[str, object]) -> ImportedChat:
     rows = [mapping_of(row) for row in list_of(value.get("messages"))]
     turns = [turn for row in rows if (turn := _turn(chat_id, row)) is not None]
     if not chat_id or not turns:
-        raise UnreadableError("it has no message that can be read")
+        raise UnreadableError(tr("it has no message that can be read"))
     if len(turns) > MOST_TURNS:
-        raise UnreadableError(f"it has more than {MOST_TURNS:,} messages")
+        raise UnreadableError(tr("it has more than %n message(s)", "", MOST_TURNS))
     tps = value.get("decode_tps")
     created_s = seconds_of(value.get("created_s")) or turns[0].created_s
     chat = Chat(
@@ -58,7 +59,7 @@ def read(value: Mapping[str, object]) -> ImportedChat:
         options=checked(value.get("options")),
     )
     damaged = len(rows) - len(turns)
-    left_out = {"damaged messages": damaged} if damaged else {}
+    left_out = {mark("damaged messages"): damaged} if damaged else {}
     return ImportedChat(chat, tuple(turns), left_out, text_of(value.get("folder")))
 
 

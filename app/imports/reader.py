@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from app.atomic_file import disk_sentence
+from app.atomic_file import unread_sentence
 from app.imports import chatgpt, jan, lm_studio, open_webui, own
 from app.imports.shapes import ImportedChat, UnreadableError, list_of, mapping_of, text_of
+from engine.words import tr
 
 MOST_BYTES = 300_000_000  # of a file, and of all that is read of an archive
 MOST_CHATS = 100_000
@@ -44,7 +45,8 @@ def read_chats(path: Path, is_cancelled: Callable[[], bool] = lambda: False) -> 
             return
         count += isinstance(found, ImportedChat)
         if count > MOST_CHATS:
-            yield Problem(path.name, f"it has more than {MOST_CHATS:,} chats; the rest was left out")
+            reason = tr("it has more than %n chat(s); the rest was left out", "", MOST_CHATS)
+            yield Problem(path.name, reason)
             return
         yield found
 
@@ -52,7 +54,7 @@ def read_chats(path: Path, is_cancelled: Callable[[], bool] = lambda: False) -> 
 def _read_file(path: Path, is_cancelled: Callable[[], bool]) -> Iterator[Found]:
     try:
         if path.stat().st_size > MOST_BYTES:
-            yield Problem(path.name, f"it is larger than {MOST_BYTES // 1_000_000} MB")
+            yield Problem(path.name, tr("it is larger than {most} MB").format(most=MOST_BYTES // 1_000_000))
         elif zipfile.is_zipfile(path):
             yield from _read_archive(path, is_cancelled)
         else:
@@ -60,9 +62,9 @@ def _read_file(path: Path, is_cancelled: Callable[[], bool]) -> Iterator[Found]:
             thread = beside.read_bytes() if path.suffix == ".jsonl" and _is_small(beside) else b""
             yield from _read_data(path.name, path.read_bytes(), thread, path.parent.name)
     except OSError as error:
-        yield Problem(path.name, disk_sentence(error, path)[0].replace("written", "read"))
+        yield Problem(path.name, unread_sentence(error, path))
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError):  # damaged, or with a password
-        yield Problem(path.name, "the archive is damaged or locked")
+        yield Problem(path.name, tr("the archive is damaged or locked"))
 
 
 def _is_small(path: Path) -> bool:
@@ -79,7 +81,7 @@ def _read_archive(path: Path, is_cancelled: Callable[[], bool]) -> Iterator[Foun
             if is_cancelled() or place.suffix.lower() not in _ENDINGS or place.name in _BESIDE:
                 continue
             if info.file_size > left:
-                yield Problem(f"{path.name}: {place.name}", "it is too large")
+                yield Problem(f"{path.name}: {place.name}", tr("it is too large"))
                 continue
             left -= info.file_size
             beside = members.get(str(place.with_name("thread.json")))
@@ -112,11 +114,11 @@ def _parsed(data: bytes) -> object:
     try:
         return json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise UnreadableError("it is not UTF-8 text") from None
+        raise UnreadableError(tr("it is not UTF-8 text")) from None
     except RecursionError:
-        raise UnreadableError("it is nested too deeply") from None
+        raise UnreadableError(tr("it is nested too deeply")) from None
     except ValueError as error:
-        raise UnreadableError(f"it is not whole JSON ({error})"[:120]) from None
+        raise UnreadableError(tr("it is not whole JSON ({reason})").format(reason=error)[:120]) from None
 
 
 def _read_lines(name: str, data: bytes, thread: bytes, folder: str) -> Iterator[Found]:
@@ -135,12 +137,12 @@ def _read_lines(name: str, data: bytes, thread: bytes, folder: str) -> Iterator[
         else:
             broken += 1
     if not rows:
-        yield Problem(name, "no chat in a known format was found in it")
+        yield Problem(name, tr("no chat in a known format was found in it"))
         return
     about = mapping_of(_parsed(thread)) if thread else {}
     yield from _one(name, lambda: jan.read(about, rows, folder))
     if broken:
-        yield Problem(name, f"{broken} line{'' if broken == 1 else 's'} in it could not be read")
+        yield Problem(name, tr("%n line(s) in it could not be read", "", broken))
 
 
 def _read_value(name: str, value: object) -> Iterator[Found]:
@@ -153,7 +155,7 @@ def _read_value(name: str, value: object) -> Iterator[Found]:
     if not entries and whole:
         entries = list_of(whole.get("conversations")) or list_of(whole.get("chats")) or [whole]
     if not entries:
-        yield Problem(name, "there is no chat in it")
+        yield Problem(name, tr("there is no chat in it"))
     for each in entries:
         yield from _read_foreign(name, mapping_of(each))
 
@@ -169,7 +171,7 @@ def _read_foreign(name: str, value: Mapping[str, object]) -> Iterator[Found]:
     elif lm_studio.is_here(value):
         yield from _one(label, lambda: lm_studio.read(value, name))
     else:
-        yield Problem(label, "no chat in a known format was found in it")
+        yield Problem(label, tr("no chat in a known format was found in it"))
 
 
 def _one(label: str, read: Callable[[], ImportedChat]) -> Iterator[Found]:
@@ -179,7 +181,7 @@ def _one(label: str, read: Callable[[], ImportedChat]) -> Iterator[Found]:
     except UnreadableError as error:
         yield Problem(label, str(error))
     except RecursionError:
-        yield Problem(label, "it is nested too deeply")
+        yield Problem(label, tr("it is nested too deeply"))
 
 
 def _named(name: str, value: object) -> str:

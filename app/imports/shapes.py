@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from app.conversation import Turn, title_of
 from app.store import Chat
+from engine.words import tr
 
 MOST_TURNS = 50_000  # of a chat
 _NAMESPACE = uuid.UUID("5f0d4f5e-7c1c-4b62-9d0b-6f9d0f3f6a11")  # ids of what is imported are made from it
@@ -62,12 +63,13 @@ def chat_of_nodes(
     children hang on what was before. ``active`` is the node whose path was shown.
 
     The same file gives the same ids, so that it can be imported twice. Raises UnreadableError for a chat
-    without a message, and for one with too many.
+    without a message, and for one with too many. Where the file names no model, the program it comes from
+    stands for who answered.
     """
     chat_id = made_id(source, key)
     found = {node.key: node for node in nodes}
     if len(found) > MOST_TURNS:
-        raise UnreadableError(f"it has more than {MOST_TURNS:,} messages")
+        raise UnreadableError(tr("it has more than %n message(s)", "", MOST_TURNS))
     now = time.time()
     start_s = created_s if created_s is not None else now
     turns: list[Turn] = []
@@ -90,7 +92,7 @@ def chat_of_nodes(
         )
         turns.append(turn)
     if not any(turn.content.strip() or turn.thinking for turn in turns):
-        raise UnreadableError("it has no message with text")
+        raise UnreadableError(tr("it has no message with text"))
     leaf = _kept(found, active) if active in found else None
     end_s = updated_s if updated_s is not None else max(turn.created_s for turn in turns)
     first = next((turn.content for turn in turns if turn.role == "user"), "")
@@ -99,7 +101,7 @@ def chat_of_nodes(
         title_of(title) if title.strip() else title_of(first),
         start_s,
         end_s,
-        model,
+        model or source,
         ids.get(leaf or "", turns[-1].id),
     )
     return ImportedChat(chat, tuple(turns), dict(left_out or {}))

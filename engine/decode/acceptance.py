@@ -13,6 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 from engine.errors import NumericsError
+from engine.words import tr
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,8 @@ def _at(probabilities: Tensor, token: int) -> float:
     value = float(probabilities[token]) if token < probabilities.shape[0] else 0.0
     if not math.isfinite(value):
         raise NumericsError(
-            "The model produced invalid numbers.",
-            "The file may be damaged, or its format unsuited to this model.",
+            tr("The model produced invalid numbers."),
+            tr("The file may be damaged, or its format unsuited to this model."),
         )
     return value
 

@@ -27,6 +27,7 @@ from engine.text.channels import ANSWER
 from engine.text.reply import Reply
 from engine.text.tokenizer import Tokenizer
 from engine.waiting import in_background
+from engine.words import mark, tr
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
@@ -48,10 +49,18 @@ _JSON_OPTIONS: JsonCompileOptions = {
 _BESIDE_THE_POINT = re.compile(r"\n\s*\d+ \||<non-verbose/>")
 # Its own sentences that our users cannot act on, and ours for them.
 _OUR_WORDS = (
-    (re.compile(r"NoExtension"), "no answer fulfils it"),  # where nothing can follow
-    (re.compile(r"oneOf"), "oneOf is not supported where several of its kinds can hold; write anyOf"),
-    (re.compile(r"look-?around"), "it looks ahead or behind (such as (?=…) or \\b), which is not supported"),
-    (re.compile(r"lexer_fuel|lexer_states|too (?:large|complex)"), "it is too complex"),
+    (re.compile(r"NoExtension"), mark("no answer fulfils it")),  # where nothing can follow
+    (re.compile(r"oneOf"), mark("oneOf is not supported where several of its kinds can hold; write anyOf")),
+    (
+        re.compile(r"look-?around"),
+        mark("it looks ahead or behind (such as (?=…) or \\b), which is not supported"),
+    ),
+    (re.compile(r"lexer_fuel|lexer_states|too (?:large|complex)"), mark("it is too complex")),
+)
+# What is told of a form that cannot be used.
+_SCHEMA, _REGEX = (
+    mark("The JSON schema cannot be used: {reason}."),
+    mark("The regex cannot be used: {reason}."),
 )
 # A tenth of what the library allows by itself: what takes longer than 0.2 s to look through is given up.
 _LEXER_FUEL = 100_000
@@ -144,7 +153,7 @@ class Guide:
             keep[:] = True
             keep[[token for token in self._eos_ids if token < size]] = False
         if not keep.any():
-            raise WishError("No token of this model can follow here.", "Change the schema or regex.")
+            raise WishError(tr("No token of this model can follow here."), tr("Change the schema or regex."))
         if logits.device.type == "cpu":  # numpy's, for the reason that `penalties` gives
             row = logits.numpy()
             return torch.from_numpy(np.subtract(row, np.inf, out=row.copy(), where=~keep))
@@ -168,7 +177,8 @@ class Guide:
         self._reply.hold_answer()
         if text and not self._constraint.take_text(text):
             raise WishError(
-                "The answer did not begin as its schema or regex has it.", "Ask again, or without thinking."
+                tr("The answer did not begin as its schema or regex has it."),
+                tr("Ask again, or without thinking."),
             )
 
 
@@ -196,7 +206,7 @@ class Grammars:
         vocabulary is read, too: a second for 128,000 tokens, with that lock held for up to 0.4 s at a time.
         Raises WishError for what cannot be compiled and for what no answer fulfils.
         """
-        name = "JSON schema" if json_schema else "regex"
+        name = _SCHEMA if json_schema else _REGEX
         try:
             return self._compiled(json_schema, regex, name)
         except (KeyboardInterrupt, SystemExit, EngineError):
@@ -261,8 +271,8 @@ def _vocabulary(tokenizer: Tokenizer) -> LLTokenizer:
 
 
 def _refused(name: str, words: str) -> WishError:
-    """``words`` are the library's, of one line or several."""
+    """``name`` is _SCHEMA or _REGEX; ``words`` are the library's, of one line or several."""
     words = _BESIDE_THE_POINT.split(words)[0].strip()
     ours = next((sentence for theirs, sentence in _OUR_WORDS if theirs.search(words)), None)
-    shown = ours or printable(words, _SHOWN_CHARS)
-    return WishError(f"The {name} cannot be used: {shown}.", "Change or simplify it.")
+    reason = tr(ours) if ours else printable(words, _SHOWN_CHARS)
+    return WishError(tr(name).format(reason=reason), tr("Change or simplify it."))

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median, median_low
 
+from engine.words import decimal, tr
+
 MAX_ROWS = 16  # of one step; beyond, a processor is busy and no row is cheap any more
 RECENT_STEPS = 8  # a step is compared with the cheapest of these: the machine's own drift cancels out
 MEASURED = 5  # last steps of some rows whose median counts: one that was held up does not
@@ -206,7 +208,7 @@ class ChatDrafting:
         if checked and self.reason:
             self._turn_on()
         elif self._loses and not self.reason:
-            self._turn_off(f"Drafting is off: {_words(kind, extra, self._agreement.chances(kind, 1)[0])}")
+            self._turn_off(_why_off(kind, extra, self._agreement.chances(kind, 1)[0]))
         elif self.reason and self._tokens >= self._wait:
             self._agreement = Agreement()
             self._turn_on()
@@ -235,9 +237,17 @@ def _mean(seen: Iterable[Sequence[float]], prior: float, weight: float) -> float
     return (right + weight * prior) / (compared + weight)
 
 
-def _words(kind: int, extra: float, chance: float) -> str:
-    work = "making and checking" if kind == OF_MODEL else "checking"
-    return f"{work} a drafted token takes {extra:.0%} longer, and {chance:.0%} of them are right here."
+def _why_off(kind: int, extra: float, chance: float) -> str:
+    said = tr(
+        "Drafting is off: checking a drafted token takes {extra}% longer, "
+        "and {chance}% of them are right here."
+    )
+    if kind == OF_MODEL:
+        said = tr(
+            "Drafting is off: making and checking a drafted token takes {extra}% longer, "
+            "and {chance}% of them are right here."
+        )
+    return said.format(extra=decimal(100 * extra, 0), chance=decimal(100 * chance, 0))
 
 
 def _agreed(offered: Sequence[int], came: Sequence[int]) -> tuple[int, int]:

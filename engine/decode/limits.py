@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from engine.errors import WishError
 from engine.types import SamplingParams
+from engine.words import figure, mark, tr
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,15 @@ class Range:
     @property
     def words(self) -> str:
         """ "a number from 0 to 1": completes the sentence "It must be …"."""
-        kind = "a whole number" if self.is_whole else "a number"
         if self.low == -math.inf:
-            return f"{kind} up to {_written(self.high)}"
-        return f"{kind} from {_written(self.low)} to {_written(self.high)}"
+            said = tr("a whole number up to {most}") if self.is_whole else tr("a number up to {most}")
+            return said.format(most=_written(self.high))
+        said = (
+            tr("a whole number from {least} to {most}")
+            if self.is_whole
+            else tr("a number from {least} to {most}")
+        )
+        return said.format(least=_written(self.low), most=_written(self.high))
 
     def holds(self, value: object) -> bool:
         """Whether ``value`` is such a number."""
@@ -67,7 +73,8 @@ def checked(params: SamplingParams, vocab_size: int | None = None) -> SamplingPa
         value = getattr(params, name)
         if not allowed.holds(value) and not (name == "seed" and value is None):
             shown = name.replace("_", "-")
-            raise WishError(f"{shown} {value!r} cannot be used.", f"It must be {allowed.words}.")
+            said = tr("{name} {value} cannot be used.").format(name=shown, value=repr(value))
+            raise WishError(said, tr("It must be {range}.").format(range=allowed.words))
     if params.logit_bias:
         _check_bias(params.logit_bias, vocab_size)
     return params
@@ -76,27 +83,36 @@ def checked(params: SamplingParams, vocab_size: int | None = None) -> SamplingPa
 def check_speculate(way: str) -> None:
     """Raise WishError for none of SPECULATE."""
     if way not in SPECULATE:
-        raise WishError(f"Speculation {way!r} is unknown.", f"Choose {', '.join(SPECULATE)}.")
+        raise WishError(
+            tr("Speculation {way} is unknown.").format(way=repr(way)),
+            tr("Choose {choices}.").format(choices=", ".join(SPECULATE)),
+        )
 
 
 def _check_bias(pairs: Sequence[tuple[int, float]], vocab_size: int | None) -> None:
     """Raise WishError unless all are a token id, each once, and a bias."""
     if len(pairs) > MOST_BIASED:
         raise WishError(
-            f"logit-bias names {len(pairs):,} tokens.", f"At most {MOST_BIASED:,} tokens can have one."
+            tr("logit-bias names {count} tokens.").format(count=figure(len(pairs))),
+            tr("At most {most} tokens can have one.").format(most=figure(MOST_BIASED)),
         )
     ids = Range(0, (vocab_size or 1 << 31) - 1, is_whole=True)
     seen: set[int] = set()
     for token, bias in pairs:
         if not ids.holds(token):
-            hint = f"This model's ids are {ids.words}." if vocab_size else f"An id is {ids.words}."
-            raise WishError(f"logit-bias names the token {token!r}, which is none.", hint)
+            hint = tr("This model's ids are {range}.") if vocab_size else tr("An id is {range}.")
+            said = tr("logit-bias names the token {token}, which is none.").format(token=repr(token))
+            raise WishError(said, hint.format(range=ids.words))
         if not BIAS.holds(bias):
             raise WishError(
-                f"logit-bias {bias!r} of the token {token} cannot be used.", f"It must be {BIAS.words}."
+                tr("logit-bias {bias} of the token {token} cannot be used.").format(
+                    bias=repr(bias), token=token
+                ),
+                tr("It must be {range}.").format(range=BIAS.words),
             )
         if token in seen:
-            raise WishError(f"logit-bias names the token {token} twice.", "Name every token once.")
+            said = tr("logit-bias names the token {token} twice.").format(token=token)
+            raise WishError(said, tr("Name every token once."))
         seen.add(token)
 
 
@@ -106,23 +122,32 @@ def check_form(json_schema: str, regex: str) -> None:
     compiled.
     """
     if json_schema and regex:
-        raise WishError("An answer is held to a JSON schema or a regex, not to both.", "Give one of them.")
-    for name, text, most in (
-        ("JSON schema", json_schema, MOST_SCHEMA_BYTES),
-        ("regex", regex, MOST_REGEX_BYTES),
+        raise WishError(
+            tr("An answer is held to a JSON schema or a regex, not to both."), tr("Give one of them.")
+        )
+    for said, text, most in (
+        (
+            mark("The JSON schema has {size} bytes; at most {most} are allowed."),
+            json_schema,
+            MOST_SCHEMA_BYTES,
+        ),
+        (mark("The regex has {size} bytes; at most {most} are allowed."), regex, MOST_REGEX_BYTES),
     ):
         size = len(text.encode(errors="replace"))
         if size > most:
-            message = f"The {name} has {size:,} bytes; at most {most:,} are allowed."
-            raise WishError(message, "Give a shorter one.")
+            message = tr(said).format(size=figure(size), most=figure(most))
+            raise WishError(message, tr("Give a shorter one."))
     if json_schema:
         _check_schema(json_schema)
     if (len(regex) - len(regex.rstrip("\\"))) % 2:
-        raise WishError("The regex ends with a backslash that escapes nothing.", "Write two for one.")
+        raise WishError(tr("The regex ends with a backslash that escapes nothing."), tr("Write two for one."))
     if importlib.util.find_spec("llguidance") is None:
         raise WishError(
-            "Holding an answer to a schema or a regex needs the package llguidance, which is not installed.",
-            "Run pip install llguidance.",
+            tr(
+                "Holding an answer to a schema or a regex needs the package llguidance, "
+                "which is not installed."
+            ),
+            tr("Run pip install {name}.").format(name="llguidance"),
         )
 
 
@@ -130,12 +155,15 @@ def _check_schema(text: str) -> None:
     try:
         is_object = isinstance(json.loads(text), dict)
     except RecursionError:
-        raise WishError("The JSON schema is nested too deeply.", "Simplify it.") from None
+        raise WishError(tr("The JSON schema is nested too deeply."), tr("Simplify it.")) from None
     except ValueError:
         is_object = False
     if not is_object:
-        raise WishError("The JSON schema is not a JSON object.", 'Give one, such as {"type": "object"}.')
+        raise WishError(
+            tr("The JSON schema is not a JSON object."),
+            tr("Give one, such as {example}.").format(example='{"type": "object"}'),
+        )
 
 
 def _written(number: float) -> str:
-    return f"{number:,}" if isinstance(number, int) else f"{number:g}"
+    return figure(number) if isinstance(number, int) else f"{number:g}"

@@ -11,6 +11,7 @@ from engine.decode.overflow import MIDDLE, OLDEST, target_length, without_middle
 from engine.errors import ContextError, TemplateError
 from engine.text.chat import ChatText, Prompt
 from engine.types import GenerateRequest, Message
+from engine.words import figure, tr
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +39,16 @@ class Prompts:
         """
         prompt = self._render(request, request.messages)
         if not prompt.ids:
-            raise ContextError("The prompt is empty.", "Write a message first.")
+            raise ContextError(tr("The prompt is empty."), tr("Write a message first."))
         if len(prompt.ids) < self._context:
             return Fitted(prompt)
         fitted = self._shortened(request, prompt, len(prompt.ids))
         if fitted is None:
             raise ContextError(
-                f"The prompt has {len(prompt.ids):,} tokens and the context holds {self._context:,}.",
-                "Shorten it, start a new chat, or raise the context length.",
+                tr("The prompt has {tokens} tokens and the context holds {context}.").format(
+                    tokens=figure(len(prompt.ids)), context=figure(self._context)
+                ),
+                tr("Shorten it, start a new chat, or raise the context length."),
             )
         return fitted
 
@@ -78,6 +81,6 @@ class Prompts:
         prompt = self._text.prepare(messages, request.template, request.continues)
         if any(token >= self._vocab_size for token in prompt.ids):
             raise TemplateError(
-                "The tokenizer and the weights do not belong together.", "Download the model again."
+                tr("The tokenizer and the weights do not belong together."), tr("Download the model again.")
             )
         return prompt

@@ -16,6 +16,7 @@ from engine.decode.penalties import adjusted
 from engine.decode.survivors import COLDEST, LEAST_P, survivors
 from engine.errors import NumericsError
 from engine.types import SamplingParams
+from engine.words import tr
 
 INVALID = -1  # drawn from logits that are no numbers
 
@@ -113,8 +114,8 @@ def known(token: int) -> int:
     """The drawn ``token``. Raises NumericsError for INVALID."""
     if token == INVALID:
         raise NumericsError(
-            "The model produced invalid numbers.",
-            "The file may be damaged, or its format unsuited to this model.",
+            tr("The model produced invalid numbers."),
+            tr("The file may be damaged, or its format unsuited to this model."),
         )
     return token
 

@@ -29,6 +29,7 @@ from engine.models.decoder import Runner, Segment
 from engine.text.chat import ChatText
 from engine.types import GenerateRequest, LoadPlan
 from engine.waiting import POLL_S
+from engine.words import tr
 
 MOST_STEPS = 4096  # that are kept until somebody takes them
 
@@ -85,7 +86,8 @@ class Scheduler:
         """
         name = request.request_id
         if any(sequence.request.request_id == name for sequence in self._all()):
-            raise WishError(f"An answer {name!r} is under way.", "Give every request its own id.")
+            said = tr("An answer {name} is under way.").format(name=repr(name))
+            raise WishError(said, tr("Give every request its own id."))
         check_speculate(request.speculate)
         form = self._grammars.start(request.json_schema, request.regex)
         self._waiting.append(Sequence(request, self._text.tokenizer, self._clock, form))
@@ -232,8 +234,8 @@ class Scheduler:
         while not sequence.cache.reserve(rows):
             if len(self._running) == 1:
                 raise MemoryLimitError(
-                    "The KV cache has no room for the answer.",
-                    "Raise the context length, or start a new chat.",
+                    tr("The KV cache has no room for the answer."),
+                    tr("Raise the context length, or start a new chat."),
                 )
             youngest = self._running[-1]
             self._pause(youngest)

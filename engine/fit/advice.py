@@ -23,7 +23,9 @@ from engine.fit.preference import (
     tps,
     worth_it,
 )
-from engine.types import Hardware, LoadPlan, LoadSpec, ModelSpec
+from engine.machine import Hardware
+from engine.types import LoadPlan, LoadSpec, ModelSpec
+from engine.words import figure, tr
 
 __all__ = [
     "PREFERENCES",
@@ -135,7 +137,10 @@ def recommend(
     Raises WishError for another preference, and for what `plan` refuses.
     """
     if preference not in PREFERENCES:
-        raise WishError(f"Preference {preference!r} is unknown.", f"Choose {', '.join(PREFERENCES)}.")
+        raise WishError(
+            tr("Preference {preference} is unknown.").format(preference=repr(preference)),
+            tr("Choose {choices}.").format(choices=", ".join(PREFERENCES)),
+        )
     free = replace(wish, context=None, kv="auto", gpu_layers=None, anyway=False)
     formats = formats_by_quality(spec)
 
@@ -213,15 +218,25 @@ def _at_their_longest(
 
 
 def _reason(made: LoadPlan, preference: str) -> str:
-    speed = f"about {tps(made):,.0f} tok/s"
     if made.verdict == "no":
-        return f"Nothing fits; {made.format} comes nearest."
+        return tr("Nothing fits; {format} comes nearest.").format(format=made.format)
     if made.verdict != "fits":
-        return f"The quickest that can be loaded, {speed}. {made.reasons[0]}"
-    if not beats_reading(made):
-        return f"Nothing that fits writes as quickly as people read; this is the quickest, {speed}."
-    if preference == "fastest":
-        return f"The quickest that fits, {speed}."
-    if preference == "longest":
-        return f"The longest context that fits with room to spare and is quicker than reading, {speed}."
-    return f"The most exact weights that fit with room to spare and are quicker than reading, {speed}."
+        said = tr("The quickest that can be loaded, about {speed} tok/s.")
+    elif not beats_reading(made):
+        said = tr(
+            "Nothing that fits writes as quickly as people read; this is the quickest, about {speed} tok/s."
+        )
+    elif preference == "fastest":
+        said = tr("The quickest that fits, about {speed} tok/s.")
+    elif preference == "longest":
+        said = tr(
+            "The longest context that fits with room to spare and is quicker than reading, "
+            "about {speed} tok/s."
+        )
+    else:
+        said = tr(
+            "The most exact weights that fit with room to spare and are quicker than reading, "
+            "about {speed} tok/s."
+        )
+    said = said.format(speed=figure(round(tps(made))))
+    return said if made.verdict == "fits" else f"{said} {made.reasons[0]}"

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from engine.errors import WishError
 from engine.fit.kv_bits import HEAD_MULTIPLE, KV16, KVBits
-from engine.types import Hardware, ModelSpec
+from engine.machine import Hardware
+from engine.types import ModelSpec
+from engine.words import tr
 
 DEFAULT_CONTEXT = 8192  # longest default until the plan recommends one
 MIN_CONTEXT = 2
@@ -38,7 +40,10 @@ def resolve_format(spec: ModelSpec, format: str) -> str:
         return "file" if spec.source == "gguf" else "bf16"
     resolved = _ALIASES.get(format, format)
     if resolved not in FORMATS:
-        raise WishError(f"Format {format!r} is unknown.", f"Choose auto, {', '.join(FORMATS)}.")
+        raise WishError(
+            tr("Format {format} is unknown.").format(format=repr(format)),
+            tr("Choose auto, {formats}.").format(formats=", ".join(FORMATS)),
+        )
     return resolved
 
 
@@ -48,14 +53,17 @@ def lack(format: str, hardware: Hardware, device: str) -> Lack | None:
     if format not in ("nf4", "llm-int8"):
         return None
     if format == "llm-int8" and not is_cuda:
-        return Lack("needs CUDA", "LLM.int8 runs on NVIDIA GPUs (CUDA) only.", "Choose int8.")
+        sentence = tr("LLM.int8 runs on NVIDIA GPUs (CUDA) only.")
+        return Lack(tr("needs CUDA"), sentence, tr("Choose {format}.").format(format="int8"))
     if format == "nf4" and not is_cuda and "avx512_bf16" not in hardware.instruction_sets:
-        sentence = "NF4 needs an NVIDIA GPU (CUDA) or a processor with AVX-512 BF16."
-        return Lack("not on this CPU", sentence, "Choose int4.")
+        sentence = tr("NF4 needs an NVIDIA GPU (CUDA) or a processor with AVX-512 BF16.")
+        return Lack(tr("not on this CPU"), sentence, tr("Choose {format}.").format(format="int4"))
     if not hardware.has_bitsandbytes:
-        sentence = f"{format} needs the library bitsandbytes, which is not installed."
-        hint = "Run pip install bitsandbytes, or choose int4 or int8."
-        return Lack("no bitsandbytes", sentence, hint)
+        sentence = tr("{format} needs the library bitsandbytes, which is not installed.").format(
+            format=format
+        )
+        hint = tr("Run pip install bitsandbytes, or choose int4 or int8.")
+        return Lack(tr("no bitsandbytes"), sentence, hint)
     return None
 
 
@@ -75,7 +83,10 @@ def resolve_context(spec: ModelSpec, context: int | None) -> int:
     if context is None:
         return default_context(spec)
     if context < MIN_CONTEXT:
-        raise WishError(f"A context of {context} tokens cannot be used.", f"Give at least {MIN_CONTEXT}.")
+        raise WishError(
+            tr("A context length of {context} cannot be used.").format(context=context),
+            tr("Give at least {least}.").format(least=MIN_CONTEXT),
+        )
     return context
 
 
@@ -88,13 +99,18 @@ def resolve_kv(spec: ModelSpec, format: str, kv: str) -> KVBits:
     if kv == "auto":
         return KVBits(32, 32) if format == "f32" else KV16
     if kv not in ("32", "16", "8", "4"):
-        raise WishError(f"KV precision {kv!r} is unknown.", "Choose auto, 32, 16, 8 or 4.")
+        raise WishError(
+            tr("KV precision {precision} is unknown.").format(precision=repr(kv)),
+            tr("Choose auto, 32, 16, 8 or 4."),
+        )
     bits = int(kv)
     if bits < 16 and spec.head_dim % HEAD_MULTIPLE:
         raise WishError(
-            f"KV precision {kv} needs heads of a multiple of {HEAD_MULTIPLE} numbers; this model's have "
-            f"{spec.head_dim}.",
-            "Choose auto, 32 or 16.",
+            tr(
+                "KV precision {precision} needs heads of a multiple of {multiple} numbers; "
+                "this model's have {size}."
+            ).format(precision=kv, multiple=HEAD_MULTIPLE, size=spec.head_dim),
+            tr("Choose auto, 32 or 16."),
         )
     return KVBits(max(bits, 8) if keys_round_badly(spec) else bits, bits)
 
@@ -123,4 +139,7 @@ def resolve_threads(hardware: Hardware, threads: int | None) -> int:
 def check_threads(threads: int) -> None:
     """Raise WishError for a number that no machine has."""
     if not 1 <= threads <= 1024:
-        raise WishError(f"{threads} threads cannot be used.", "Give a number from 1 to 1024.")
+        raise WishError(
+            tr("{threads} threads cannot be used.").format(threads=threads),
+            tr("Give a number from 1 to 1024."),
+        )

@@ -16,16 +16,9 @@ from engine.fit.bytes import held_shapes, kv_bytes, weight_bytes, working_bytes
 from engine.fit.held import HeldMatrix, held_matrices
 from engine.fit.kv_bits import KVBits
 from engine.fit.kv_pages import MAX_SEQUENCES, kinds_bytes, pool_kinds
-from engine.types import (
-    GPU_MARGIN,
-    DeviceShare,
-    Gpu,
-    Hardware,
-    LoadPlan,
-    LoadSpec,
-    MemoryParts,
-    ModelSpec,
-)
+from engine.machine import GPU_MARGIN, Gpu, Hardware
+from engine.types import DeviceShare, LoadPlan, LoadSpec, MemoryParts, ModelSpec
+from engine.words import decimal, tr
 
 CPU = "cpu"
 RUNTIME_BYTES = 260_000_000  # interpreter and torch after the first product: 249 MB measured
@@ -67,16 +60,20 @@ def resolve_gpu(hardware: Hardware, wish: LoadSpec) -> Gpu | None:
     """
     gpus, layers = hardware.gpus, wish.gpu_layers
     if layers is not None and layers < 0:
-        raise WishError(f"{layers} layers on the GPU cannot be used.", "Give 0 or more.")
+        raise WishError(
+            tr("{layers} layers on the GPU cannot be used.").format(layers=layers), tr("Give 0 or more.")
+        )
     if wish.device == CPU or (gpus == () and wish.device == "auto"):
         if layers:
-            raise WishError("Layers can lie on a GPU only where one is used.", _devices_hint(gpus or ()))
+            raise WishError(tr("Layers can lie on a GPU only where one is used."), _devices_hint(gpus or ()))
         return None
     if gpus is None:
         return None
     named = [gpu for gpu in gpus if wish.device in ("auto", gpu.device, gpu.device.partition(":")[0])]
     if not named:
-        raise WishError(f"Device {wish.device!r} is not here.", _devices_hint(gpus))
+        raise WishError(
+            tr("Device {device} is not here.").format(device=repr(wish.device)), _devices_hint(gpus)
+        )
     best = named[0] if wish.device != "auto" else max(named, key=_promise)
     return None if layers == 0 else best
 
@@ -88,7 +85,7 @@ def _promise(gpu: Gpu) -> tuple[bool, int]:
 
 def _devices_hint(gpus: tuple[Gpu, ...]) -> str:
     words = ["auto", CPU, *(gpu.device for gpu in gpus)]
-    return f"Choose {', '.join(words[:-1])} or {words[-1]}."
+    return tr("Choose {choices} or {last}.").format(choices=", ".join(words[:-1]), last=words[-1])
 
 
 def most_gpu_layers(demand: Demand, gpu: Gpu) -> int:
@@ -133,17 +130,20 @@ def verdict(shares: tuple[DeviceShare, ...], hardware: Hardware, wants_gpu: bool
     spares = [_spare(share, shares, unified) for share in shares]
     known = [spare for spare in spares if spare is not None]
     if known and min(known) < 0:
-        return "no", f"{-min(known) / 1e9:.2f} GB short."
+        return "no", tr("{size} GB short.").format(size=decimal(-min(known) / 1e9, 2))
     cpu_layers, layers = shares[0].layers, sum(share.layers for share in shares)
-    split = f"{layers - cpu_layers} of {layers} layers on the GPU. " if wants_gpu and cpu_layers else ""
+    split = ""
+    if wants_gpu and cpu_layers:
+        said = tr("{gpu_layers} of {layers} layers on the GPU.")
+        split = said.format(gpu_layers=layers - cpu_layers, layers=layers) + " "
     if None in spares:
-        return "spills" if split else "tight", f"{split}Free memory is unknown."
+        return "spills" if split else "tight", split + tr("Free memory is unknown.")
     totals = {device: gpu.total_bytes for device, gpu in gpus.items()} | {CPU: hardware.ram_total_bytes}
     is_tight = any(
         spare < TIGHT_FRACTION * (totals[share.device] or share.free_bytes or 0)
         for spare, share in zip(known, shares, strict=True)
     )
-    sentence = f"{split}{known[-1] / 1e9:.2f} GB spare."
+    sentence = split + tr("{size} GB spare.").format(size=decimal(known[-1] / 1e9, 2))
     return ("spills" if split else "tight" if is_tight else "fits"), sentence
 
 

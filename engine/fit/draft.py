@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 from engine.fit.devices import CPU, sum_parts, unified_devices, verdict
-from engine.types import NO_BYTES, DeviceShare, Hardware, LoadPlan, LoadSpec, MemoryParts, ModelSpec
+from engine.machine import Hardware
+from engine.types import NO_BYTES, DeviceShare, LoadPlan, LoadSpec, MemoryParts, ModelSpec
+from engine.words import decimal, tr
 
 _VERDICTS = ("fits", "tight", "spills", "no")  # the best first
 
@@ -39,7 +41,9 @@ def with_draft(target: LoadPlan, draft: LoadPlan) -> LoadPlan:
         replace(share, bytes=_sum(share.bytes, added.get(share.device, NO_BYTES))) for share in target.devices
     )
     found, spare = verdict(both, target.hardware, wants_gpu=target.device != CPU)
-    note = f"The draft model {draft.model.name} takes {draft.bytes.total / 1e9:.2f} GB beside it."
+    note = tr("The draft model {name} takes {size} GB beside it.").format(
+        name=draft.model.name, size=decimal(draft.bytes.total / 1e9, 2)
+    )
     return replace(
         target,
         bytes=sum_parts(both),

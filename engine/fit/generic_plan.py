@@ -12,7 +12,9 @@ from engine.errors import WishError
 from engine.fit import generic_bytes
 from engine.fit.choices import resolve_context, resolve_format, resolve_threads
 from engine.fit.devices import CPU, GPU_RUNTIME_BYTES, RUNTIME_BYTES, TIGHT_FRACTION, resolve_gpu, sum_parts
-from engine.types import DeviceShare, Gpu, Hardware, LoadPlan, LoadSpec, MemoryParts, ModelSpec
+from engine.machine import Gpu, Hardware
+from engine.types import DeviceShare, LoadPlan, LoadSpec, MemoryParts, ModelSpec
+from engine.words import decimal, tr
 
 LIBRARY_BYTES = 140_000_000  # transformers beside torch, once it is imported: 133 MB measured
 _PIECE_S = 0.1
@@ -76,8 +78,10 @@ def _format(spec: ModelSpec, wish: LoadSpec) -> str:
         return "bf16"
     if format not in generic_bytes.FORMATS:
         raise WishError(
-            f"Format {wish.format} cannot be used with this model: it runs through transformers.",
-            "Choose bf16, f16 or f32.",
+            tr("Format {format} cannot be used with this model: it runs through transformers.").format(
+                format=wish.format
+            ),
+            tr("Choose bf16, f16 or f32."),
         )
     return format
 
@@ -86,8 +90,11 @@ def _kv_bits(format: str, wish: LoadSpec) -> int:
     bits = 32 if format == "f32" else 16
     if wish.kv not in ("auto", str(bits)):
         raise WishError(
-            f"KV precision {wish.kv} cannot be used with {format} here: the model runs through transformers.",
-            f"Choose auto or {bits}.",
+            tr(
+                "KV precision {precision} cannot be used with {format} here: "
+                "the model runs through transformers."
+            ).format(precision=wish.kv, format=format),
+            tr("Choose auto or {precision}.").format(precision=bits),
         )
     return bits
 
@@ -99,8 +106,8 @@ def _gpu(spec: ModelSpec, hardware: Hardware, wish: LoadSpec, whole: MemoryParts
         return None
     if wish.gpu_layers is not None and wish.gpu_layers < spec.num_layers:
         raise WishError(
-            "This model cannot be split between processor and GPU: it runs through transformers.",
-            "Put all layers on the GPU, or none.",
+            tr("This model cannot be split between processor and GPU: it runs through transformers."),
+            tr("Put all layers on the GPU, or none."),
         )
     fits = gpu.free_bytes is not None and whole.total + GPU_RUNTIME_BYTES <= gpu.free_bytes
     is_wanted = wish.device != "auto" or wish.gpu_layers is not None
@@ -141,22 +148,22 @@ def _shares(
 def _verdict(parts: MemoryParts, free: int | None, hardware: Hardware, disk_layers: int) -> tuple[str, str]:
     """fits, tight, spills or no, and the sentence about what is spare or short. On the disk it spills."""
     if free is None:
-        return "tight", "Free memory is unknown."
+        return "tight", tr("Free memory is unknown.")
     spare = free - parts.total
     if spare < 0:
-        return "no", f"{-spare / 1e9:.2f} GB short."
+        return "no", tr("{size} GB short.").format(size=decimal(-spare / 1e9, 2))
     is_tight = spare < TIGHT_FRACTION * (hardware.ram_total_bytes or free)
     found = "spills" if disk_layers else "tight" if is_tight else "fits"
-    return found, f"{spare / 1e9:.2f} GB spare."
+    return found, tr("{size} GB spare.").format(size=decimal(spare / 1e9, 2))
 
 
 def _reasons(spec: ModelSpec, format: str, disk_layers: int) -> tuple[str, ...]:
     assert spec.generic is not None
-    said = [f"Runs through transformers, slower: {spec.generic.reason}."]
+    said = [tr("Runs through transformers, slower: {reason}.").format(reason=spec.generic.reason)]
     if disk_layers:
         away = sum(generic_bytes.layer_bytes(spec, format)[-disk_layers:]) / 1e9
-        count = f"{disk_layers} of {spec.num_layers} layers"
-        said.append(f"{count} stay on the disk: every step reads {away:.2f} GB of them.")
+        words = tr("{disk_layers} of {layers} layers stay on the disk: every step reads {size} GB of them.")
+        said.append(words.format(disk_layers=disk_layers, layers=spec.num_layers, size=decimal(away, 2)))
     if spec.capabilities.no_trim:
         said.append(spec.capabilities.no_trim)
     return tuple(said)

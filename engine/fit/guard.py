@@ -12,7 +12,9 @@ from engine.fit.advice import PREFERENCES, longest_context, recommend
 from engine.fit.choices import default_context
 from engine.fit.devices import CPU, unified_devices
 from engine.fit.plan import plan, replanned, without_draft
-from engine.types import DeviceShare, Gpu, LoadPlan
+from engine.machine import Gpu
+from engine.types import DeviceShare, LoadPlan
+from engine.words import decimal, figure, tr
 
 STRICT, RELAXED, OFF = LEVELS = ("strict", "relaxed", "off")
 """strict: only what fits with a margin and in the memory meant for it | relaxed: all that fits | off: all."""
@@ -30,8 +32,13 @@ def is_refused(made: LoadPlan, guard: str = RELAXED) -> bool:
 def check(made: LoadPlan, guard: str = RELAXED) -> None:
     """Raise MemoryLimitError, with what would fit, where the guard refuses a plan."""
     if is_refused(made, guard):
-        short = "does not fit in memory" if made.verdict == "no" else "fits too tightly for the strict guard"
-        raise MemoryLimitError(f"{made.model.name} {short}: {made.reasons[0]}", what_fits(made, guard))
+        said = (
+            tr("{name} does not fit in memory: {reason}")
+            if made.verdict == "no"
+            else tr("{name} fits too tightly for the strict guard: {reason}")
+        )
+        reason = made.reasons[0]
+        raise MemoryLimitError(said.format(name=made.model.name, reason=reason), what_fits(made, guard))
 
 
 def check_again(made: LoadPlan, ram_free_bytes: int | None, gpus: tuple[Gpu, ...]) -> None:
@@ -45,12 +52,22 @@ def check_again(made: LoadPlan, ram_free_bytes: int | None, gpus: tuple[Gpu, ...
     for share in made.devices:
         needed, available = _needed(made, share), free.get(share.device)
         if available is not None and needed > available:
-            taken = " Another program has taken memory since it was planned." if made.verdict != "no" else ""
-            where = "" if share.device == CPU else f" on {share.name}"
             raise MemoryLimitError(
-                f"The model needs {needed / 1e9:.2f} GB{where} and {available / 1e9:.2f} GB are free.{taken}",
-                what_fits(replanned(made, now)),
+                _short_by_now(made, share, needed, available), what_fits(replanned(made, now))
             )
+
+
+def _short_by_now(made: LoadPlan, share: DeviceShare, needed: int, available: int) -> str:
+    said = (
+        tr("The model needs {needed} GB and {free} GB are free.")
+        if share.device == CPU
+        else tr("The model needs {needed} GB on {device} and {free} GB are free.")
+    )
+    said = said.format(needed=decimal(needed / 1e9, 2), free=decimal(available / 1e9, 2), device=share.name)
+    if made.verdict == "no":
+        return said
+    since = tr("Another program has taken memory since it was planned.")
+    return f"{said} {since}"
 
 
 def _needed(made: LoadPlan, share: DeviceShare) -> int:
@@ -66,18 +83,21 @@ def what_fits(made: LoadPlan, guard: str = RELAXED) -> str:
     """A sentence about the nearest wish that a guard lets pass on the machine of a plan."""
     refused = _REFUSED[guard]
     if made.draft is not None and without_draft(made).verdict not in refused:
-        return "It fits without the draft model."
+        return tr("It fits without the draft model.")
     wish = replace(made.wish, draft="", anyway=False)
     longest = longest_context(made.model, made.hardware, replace(wish, format=made.format)) or 0
     longest = min(longest, made.context)
     if guard == RELAXED and longest >= min(_WORTH_HAVING, default_context(made.model)):
-        return f"It fits with a context of {longest:,} tokens, or choose a smaller format."
+        said = tr("It fits with a context of {context} tokens, or choose a smaller format.")
+        return said.format(context=figure(longest))
     for preference in PREFERENCES:
         nearest = recommend(made.model, made.hardware, wish, preference).plan
         if nearest.verdict not in refused:
-            return f"It fits as {nearest.format} with a context of {nearest.context:,} tokens."
-    least = f"{_least_bytes(made) / 1e9:.1f} GB must be free"
-    return f"Not even its smallest form fits: {least}. Choose a smaller model."
+            return tr("It fits as {format} with a context of {context} tokens.").format(
+                format=nearest.format, context=figure(nearest.context)
+            )
+    said = tr("Not even its smallest form fits: {size} GB must be free. Choose a smaller model.")
+    return said.format(size=decimal(_least_bytes(made) / 1e9, 1))
 
 
 def _least_bytes(made: LoadPlan) -> int:

@@ -15,6 +15,7 @@ from engine.fit.kv_bits import KVBits
 from engine.models.families import tensor_names
 from engine.quant.formats import NATIVE_FORMATS, TENSOR_TYPES, WEIGHT_FORMATS
 from engine.types import ModelSpec
+from engine.words import decimal, tr
 
 
 @lru_cache(maxsize=32)  # a slider asks for the same model again and again
@@ -29,19 +30,23 @@ def format_notes(spec: ModelSpec, format: str, is_native: bool, native: str | No
     own_bytes = weight_bytes(spec, "file", possible_kernels(spec, "file", native) != "torch")
     pairs = list(_bits(spec, format, is_native))
     if held_bytes > own_bytes and any(held > stored for _, stored, held in pairs):
-        bits = weight_bits(spec, format, is_native)
         unit, per_unit = ("GB", 1e9) if held_bytes >= 1e9 else ("MB", 1e6)
-        return (
-            f"Nothing is gained: the file's weights have {spec.weight_bits:.1f} bits; at {bits:.1f} "
-            f"they take {held_bytes / per_unit:,.1f} instead of {own_bytes / per_unit:,.1f} {unit} "
-            "and are no more precise.",
+        said = tr(
+            "Nothing is gained: the file's weights have {own_bits} bits; at {bits} "
+            "they take {size} instead of {own_size} {unit} and are no more precise."
         )
+        own_bits, size, own_size = (
+            decimal(each, 1) for each in (spec.weight_bits, held_bytes / per_unit, own_bytes / per_unit)
+        )
+        bits = decimal(weight_bits(spec, format, is_native), 1)
+        return (said.format(own_bits=own_bits, bits=bits, size=size, own_size=own_size, unit=unit),)
     twice = sorted({name for name, stored, held in pairs if held < stored and TENSOR_TYPES[name].block > 1})
     if twice:
-        return (
-            f"The file is quantized already: rounding its {', '.join(twice)} weights again loses quality "
-            "twice. A file made at fewer bits from the original is better.",
+        said = tr(
+            "The file is quantized already: rounding its {types} weights again loses quality "
+            "twice. A file made at fewer bits from the original is better."
         )
+        return (said.format(types=", ".join(twice)),)
     return ()
 
 
@@ -49,7 +54,8 @@ def kv_notes(kv: KVBits) -> tuple[str, ...]:
     """What is done to keys and values beside what was wished."""
     if kv.keys == kv.values:
         return ()
-    return (f"Keys stay at {kv.keys} bits: this family's lose too much at {kv.values}.",)
+    said = tr("Keys stay at {key_bits} bits: this family's lose too much at {bits}.")
+    return (said.format(key_bits=kv.keys, bits=kv.values),)
 
 
 def _bits(spec: ModelSpec, format: str, is_native: bool) -> Iterator[tuple[str, int, int]]:

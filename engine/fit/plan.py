@@ -22,7 +22,9 @@ from engine.fit.kv_pages import MAX_SEQUENCES
 from engine.fit.notes import format_notes, kv_notes
 from engine.fit.preference import best_quality, formats_by_quality, worth_it
 from engine.fit.spill import roomy, with_spill
-from engine.types import Gpu, Hardware, LoadPlan, LoadSpec, ModelSpec
+from engine.machine import Gpu, Hardware
+from engine.types import LoadPlan, LoadSpec, ModelSpec
+from engine.words import figure, tr
 
 _PIECE_S = 0.1
 _PIECE_OPS = 200e9  # products per second of 2 cores with bfloat16 inputs, low on purpose
@@ -157,8 +159,10 @@ def _on_devices(
     context, kv = resolve_context(spec, wish.context), resolve_kv(spec, format, wish.kv)
     if gpu is not None and kv.values < DENSE_KV_BITS:
         raise WishError(
-            f"KV precision {wish.kv} needs all layers on the processor in this version.",
-            "Choose auto, 32 or 16, or the processor as the device.",
+            tr("KV precision {precision} needs all layers on the processor in this version.").format(
+                precision=wish.kv
+            ),
+            tr("Choose auto, 32 or 16, or the processor as the device."),
         )
     if gpu is not None:
         all_away = Demand(spec, format, False, context, kv, GPU_PIECE, threads)
@@ -191,7 +195,7 @@ def prefill_piece(spec: ModelSpec, format: str, kernels: str = "torch") -> int:
 
 def training_sentence(spec: ModelSpec) -> str:
     """Said where a context is longer than what the model was trained for."""
-    return f"The model was trained for {spec.trained_context:,} tokens."
+    return tr("The model was trained for {tokens} tokens.").format(tokens=figure(spec.trained_context))
 
 
 def _trained(spec: ModelSpec, context: int) -> tuple[str, ...]:

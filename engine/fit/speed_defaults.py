@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from engine.calibration import AttentionSpeed, Calibration, Curve, KernelSpeed, PassSpeed
 from engine.fit.kernels import kernel_name
+from engine.machine import Hardware
 from engine.quant.formats import WEIGHT_FORMATS
-from engine.types import Hardware
 
 DEVICE_GBPS = {"cuda": 300.0, "rocm": 300.0, "xpu": 200.0, "mps": 100.0}  # a modest GPU of the kind
 DISK_GBPS = 1.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from engine.types import Gpu, GpuReading
+from engine.machine import Gpu, GpuReading
 
 _CARDS = Path("/sys/class/drm")
 _VRAM = "mem_info_vram_total"

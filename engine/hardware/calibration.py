@@ -25,6 +25,7 @@ from engine.native import library as native
 from engine.quant.candidates import Memory, running
 from engine.quant.thread_choice import Clocks
 from engine.types import SamplingParams
+from engine.words import tr
 
 BUDGET_S = 5.0  # of the whole, but for a piece
 LEAST_BYTES, MOST_BYTES = 128 << 20, 512 << 20
@@ -72,7 +73,8 @@ def calibrating(
         yield min(_LAST_PART, (clocks.wall() - started) / budget_s)
     if plain.is_disturbed:
         raise DisturbedError(
-            "Other programs use the processor: the machine's speed cannot be measured.", "Try again later."
+            tr("Other programs use the processor: the machine's speed cannot be measured."),
+            tr("Try again later."),
         )
     return _result(made, plain.gbps, threads, now())
 
@@ -84,8 +86,8 @@ def _spread_bytes() -> int:
     nbytes = wanted if free is None else min(wanted, free // _FREE_PART)
     if nbytes < LEAST_BYTES:
         raise MemoryLimitError(
-            "Too little memory is free to measure this machine's speed.",
-            "Close other programs and try again.",
+            tr("Too little memory is free to measure this machine's speed."),
+            tr("Close other programs and try again."),
         )
     return nbytes
 

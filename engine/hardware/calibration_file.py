@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from engine.calibration import Calibration
 from engine.fit.correction import PARTS
 from engine.hardware.kernel_times import machine_place, replace_file
-from engine.types import Hardware
+from engine.machine import Hardware
 
 NAME = "calibration.json"
 MOST_MACHINES = 16

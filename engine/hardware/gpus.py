@@ -13,8 +13,9 @@ import torch
 from engine.fit.plan import depends_on_gpus, replanned
 from engine.hardware.amdgpu import has_vram
 from engine.hardware.probe import ram_bytes
+from engine.machine import Gpu
 from engine.quant.gpu_linear import computed_formats
-from engine.types import Gpu, LoadPlan
+from engine.types import LoadPlan
 
 
 class GpuProbe:

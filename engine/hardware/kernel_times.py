@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from engine.types import Hardware, KernelPair, KernelTimes
+from engine.machine import Hardware, KernelPair, KernelTimes
 
 MOST_ENTRIES = 256
 _TIMES, _THREADS = "kernel_times", "threads"  # the lists of the file

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from engine.words import mark, tr
+
 _RETRY_S = 30.0
 _PREFIXES = ("GPU-", "MIG-")
-_NO_LIBRARY = "No NVIDIA sensor: the driver's library NVML is not here."
-_UPDATED = "NVIDIA's driver was updated while the computer was running. Restart the computer."
+_NO_LIBRARY = mark("No NVIDIA sensor: the driver's library NVML is not here.")
+_UPDATED = mark("NVIDIA's driver was updated while the computer was running. Restart the computer.")
 _log = logging.getLogger(__name__)
 
 
@@ -75,7 +77,7 @@ class Nvml:
         try:
             import pynvml
         except ImportError:
-            self.missing, self._retry_at = _NO_LIBRARY, None
+            self.missing, self._retry_at = tr(_NO_LIBRARY), None
             return
         try:
             pynvml.nvmlInit()
@@ -109,12 +111,12 @@ class Nvml:
 
 def _why(library: ModuleType, error: Any) -> str:
     if error.value == library.NVML_ERROR_LIBRARY_NOT_FOUND:
-        return _NO_LIBRARY
+        return tr(_NO_LIBRARY)
     if error.value == library.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
-        return _UPDATED
+        return tr(_UPDATED)
     if error.value == library.NVML_ERROR_GPU_IS_LOST:
-        return "The GPU was lost: it fell off the bus or was reset. Restart the computer."
-    return f"NVIDIA's sensors tell nothing: {str(error).rstrip('.')}."
+        return tr("The GPU was lost: it fell off the bus or was reset. Restart the computer.")
+    return tr("NVIDIA's sensors tell nothing: {reason}.").format(reason=str(error).rstrip("."))
 
 
 def _facts(library: ModuleType, handle: Any) -> CardFacts:

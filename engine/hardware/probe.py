@@ -14,8 +14,8 @@ from engine.hardware.calibration_file import CalibrationFile
 from engine.hardware.cgroup import memory_limits
 from engine.hardware.cores import physical_cores, thread_counts
 from engine.hardware.kernel_times import KernelTimesFile
+from engine.machine import Hardware
 from engine.native import library
-from engine.types import Hardware
 
 _CPUINFO = "/proc/cpuinfo"
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")

@@ -12,15 +12,16 @@ from pathlib import Path
 
 from engine.hardware import amdgpu
 from engine.hardware.nvml import CardFacts, Nvml
-from engine.types import Gpu, GpuReading
+from engine.machine import Gpu, GpuReading
+from engine.words import mark, tr
 
 _PCI = Path("/sys/bus/pci/devices")
 _NVIDIA, _DISPLAY = "0x10de", "0x03"
 _OFTEN_S = 0.5
 _SLICE = 0.9  # a card that has much more than torch was given is more than what torch was given
-_ASLEEP = "The GPU sleeps."
-_SHARED = "Its memory is a part of the computer's."
-_SLICED = "A slice of a GPU (MIG) does not tell how busy it is."
+_ASLEEP = mark("The GPU sleeps.")
+_SHARED = mark("Its memory is a part of the computer's.")
+_SLICED = mark("A slice of a GPU (MIG) does not tell how busy it is.")
 
 
 class GpuSensors:
@@ -53,13 +54,13 @@ class GpuSensors:
         base = GpuReading(gpu.device, gpu.name, gpu.total_bytes, gpu.free_bytes)
         if gpu.kind == "rocm":
             return amdgpu.read(base, gpu)
-        return replace(base, note=_SHARED if gpu.shares_ram else "")
+        return replace(base, note=tr(_SHARED) if gpu.shares_ram else "")
 
     def _nvidia(self, gpu: Gpu) -> GpuReading:
         base = GpuReading(gpu.device, gpu.name, gpu.total_bytes, gpu.free_bytes)
         if not gpu.own_bytes and _is_asleep():
             self._nvml.close()
-            return replace(base, note=_ASLEEP)
+            return replace(base, note=tr(_ASLEEP))
         facts = self._nvml.facts(gpu.uuid) if gpu.uuid else None
         if facts is None:
             return replace(base, note=self._nvml.missing)
@@ -77,9 +78,9 @@ def _with_memory(base: GpuReading, gpu: Gpu, facts: CardFacts) -> GpuReading:
     """With the card's own figures of memory where they are of the same memory as torch's."""
     total, free = facts.total_bytes, facts.free_bytes
     if gpu.shares_ram or total is None:
-        return replace(base, utilization=facts.utilization, note=_SHARED if gpu.shares_ram else "")
+        return replace(base, utilization=facts.utilization, note=tr(_SHARED) if gpu.shares_ram else "")
     if gpu.total_bytes is not None and gpu.total_bytes < _SLICE * total:
-        return replace(base, note=_SLICED)  # the whole card's are not those of the slice
+        return replace(base, note=tr(_SLICED))  # the whole card's are not those of the slice
     own = facts.own_bytes if facts.own_bytes is not None else gpu.own_bytes
     used = None if free is None else total - free
     return replace(
@@ -89,7 +90,7 @@ def _with_memory(base: GpuReading, gpu: Gpu, facts: CardFacts) -> GpuReading:
         used_by_others_bytes=None if used is None or own is None else max(0, used - own),
         spilled_bytes=None if used is None or gpu.own_bytes is None else max(0, gpu.own_bytes - used),
         utilization=facts.utilization,
-        note=_SLICED if facts.is_slice else "",
+        note=tr(_SLICED) if facts.is_slice else "",
     )
 
 

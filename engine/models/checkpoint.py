@@ -25,8 +25,9 @@ from engine.models.spec import from_gguf, read_spec
 from engine.quant.dequantize import FLOAT_TYPES, dequantize
 from engine.quant.formats import TENSOR_TYPES
 from engine.types import ModelSpec, TensorInfo
+from engine.words import mark, tr
 
-_RELOAD = "Load the model again; if that fails, download it again."
+_RELOAD = mark("Load the model again; if that fails, download it again.")
 
 
 class Checkpoint:
@@ -63,7 +64,8 @@ class Checkpoint:
         header = read_header(path) if self.spec.source == "gguf" else None
         found = read_spec(path) if header is None else from_gguf(header)
         if found != self.spec:
-            raise ModelFileError(f"{path}: the model changed since it was examined.", _RELOAD)
+            said = tr("{path}: the model changed since it was examined.").format(path=path)
+            raise ModelFileError(said, tr(_RELOAD))
         return header
 
     def __enter__(self) -> Self:
@@ -169,7 +171,8 @@ class Checkpoint:
 
 def _changed(path: str, info: TensorInfo) -> ModelFileError:
     """Made where it is raised: an error in a local would keep its frames, and the weights in them."""
-    return ModelFileError(f"{path}: the file changed while it was loaded ({info.name}).", _RELOAD)
+    said = tr("{path}: the file changed while it was loaded ({tensor}).")
+    return ModelFileError(said.format(path=path, tensor=info.name), tr(_RELOAD))
 
 
 class _OpenFile:

@@ -28,6 +28,7 @@ from engine.native.library import NativeLibrary
 from engine.native.packer import NativePacker
 from engine.quant.linear import Embedding, Linear, products
 from engine.types import ModelSpec, RopeSpec
+from engine.words import tr
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +204,9 @@ class Decoder:
         linears.append(self._weights.head)
         names = " + ".join(dict.fromkeys(linear.kernel for linear in linears))
         failure = self._graphs.failure if self._graphs else ""
-        return f"{names}, steps not recorded: {failure}" if failure else names
+        if not failure:
+            return names
+        return tr("{kernels}, steps not recorded: {reason}").format(kernels=names, reason=failure)
 
     @property
     def capabilities(self) -> Capabilities:

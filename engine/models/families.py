@@ -13,6 +13,7 @@ from engine.errors import ModelFileError, UnsupportedModelError
 from engine.foreign import printable
 from engine.models.family_table import FAMILIES, Family
 from engine.types import LayerOptions, ModelSpec, TensorInfo
+from engine.words import tr
 
 GROUPS = {"qkv": ("q", "k", "v"), "o": ("o",), "gate_up": ("gate", "up"), "down": ("down",)}
 """The products of a layer, and the words of the matrices each multiplies its input with."""
@@ -38,7 +39,8 @@ def unsupported(path: str, architecture: str) -> UnsupportedModelError:
     """The error for an architecture that has no family."""
     known = ", ".join(sorted({each.architecture for each in FAMILIES}))
     return UnsupportedModelError(
-        f"{path}: architecture not supported: {printable(architecture)}.", f"This version runs: {known}."
+        tr("{path}: architecture not supported: {name}.").format(path=path, name=printable(architecture)),
+        tr("This version runs: {known}.").format(known=known),
     )
 
 
@@ -138,8 +140,15 @@ def _parts(spec: ModelSpec, fused: TensorInfo, parts: list[tuple[str, str]]) -> 
     if fused.shape[:1] != (sum(rows),):
         needed = " + ".join(map(str, rows))
         raise ModelFileError(
-            f"{spec.files[fused.file]}: tensor {fused.name!r} has the shape {list(fused.shape)},"
-            f" but the model's description needs {needed} rows."
+            tr(
+                "{path}: tensor {tensor} has the shape {shape},"
+                " but the model's description needs {needed} rows."
+            ).format(
+                path=spec.files[fused.file],
+                tensor=repr(fused.name),
+                shape=list(fused.shape),
+                needed=needed,
+            )
         )
     row_bytes, made, start = fused.nbytes // sum(rows), [], 0
     for count, (_, name) in zip(rows, parts, strict=True):

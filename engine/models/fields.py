@@ -12,6 +12,7 @@ from pathlib import Path
 
 from engine.errors import ModelFileError, UnsupportedModelError
 from engine.foreign import printable, shown
+from engine.words import tr
 
 MOST_INTEGER = 1 << 31
 """No count or size in a model's description reaches this."""
@@ -20,7 +21,9 @@ MOST_FACTOR = 1 << 16
 """The largest believable factor of stretching a context."""
 
 Feature = tuple[str, tuple[object, ...], str]
-"""A field whose feature the decoder lacks, the values that switch it off, and what the feature is called."""
+"""A field whose feature the decoder lacks, the values that switch it off, and what the feature is called (a
+marked text).
+"""
 
 _PART_MARK = re.compile(r"-\d{5}-of-\d{5}$", re.IGNORECASE)
 _BITS_MARK = re.compile(r"[-._ ](I?Q\d\w*|BF16|F16|F32|FP16|FP32)$", re.IGNORECASE)
@@ -41,9 +44,11 @@ class Fields:
         """The raw value, or None."""
         return self.values.get(self._prefix + name)
 
-    def error(self, name: str, reason: str) -> ModelFileError:
-        """An error about one field, to be raised by the caller."""
-        return ModelFileError(f"{self.source}: {self._prefix + name} {reason}.")
+    def error(self, name: str, sentence: str, **values: object) -> ModelFileError:
+        """An error about one field, to be raised by the caller; ``values`` and the {field} go into the
+        translated sentence.
+        """
+        return ModelFileError(f"{self.source}: {sentence.format(field=self._prefix + name, **values)}")
 
     def integer(self, name: str, default: int | None = None, least: int = 1) -> int:
         """A whole number; a list of equal numbers, one a layer, counts as that number."""
@@ -52,14 +57,14 @@ class Fields:
             value = value[0]
         if value is None:
             if default is None:
-                raise self.error(name, "is missing")
+                raise self.error(name, tr("{field} is missing."))
             return default
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool):
-            raise self.error(name, f"is {shown(value)}, not a whole number")
+            raise self.error(name, tr("{field} is {value}, not a whole number."), value=shown(value))
         if not least <= value < MOST_INTEGER:
-            raise self.error(name, f"is {shown(value)}, out of any sensible range")
+            raise self._wild(name, value)
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
@@ -67,19 +72,19 @@ class Fields:
         value = self.get(name)
         if value is None:
             if default is None:
-                raise self.error(name, "is missing")
+                raise self.error(name, tr("{field} is missing."))
             return default
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise self.error(name, f"is {shown(value)}, not a number")
+            raise self.error(name, tr("{field} is {value}, not a number."), value=shown(value))
         if abs(value) > 1e30 or not math.isfinite(value):
-            raise self.error(name, f"is {shown(value)}, out of any sensible range")
+            raise self._wild(name, value)
         return float(value)
 
     def positive(self, name: str, default: float | None = None) -> float:
         """A finite number above 0."""
         value = self.number(name, default)
         if value <= 0:
-            raise self.error(name, f"is {value}, but must be above 0")
+            raise self.error(name, tr("{field} is {value}, but must be above 0."), value=value)
         return value
 
     def flag(self, name: str, default: bool = False) -> bool:
@@ -88,7 +93,7 @@ class Fields:
         if value is None:
             return default
         if not isinstance(value, bool):
-            raise self.error(name, f"is {shown(value)}, not true or false")
+            raise self.error(name, tr("{field} is {value}, not true or false."), value=shown(value))
         return value
 
     def text(self, name: str, default: str | None = None) -> str:
@@ -97,7 +102,8 @@ class Fields:
         if value is None and default is not None:
             return default
         if not isinstance(value, str):
-            raise self.error(name, "is missing" if value is None else f"is {shown(value)}, not text")
+            said = tr("{field} is missing.") if value is None else tr("{field} is {value}, not text.")
+            raise self.error(name, said, value=shown(value))
         return value
 
     def refuse(self, features: Iterable[Feature]) -> None:
@@ -105,10 +111,16 @@ class Fields:
         for name, neutral, title in features:
             value = self.get(name)
             if value is not None and value not in neutral:
+                known = {"feature": tr(title), "field": name, "value": shown(value)}
                 raise UnsupportedModelError(
-                    f"{self.source}: the model uses {title} ({name} = {shown(value)}),"
-                    " which is not supported."
+                    tr(
+                        "{path}: the model uses {feature} ({field} = {value}), which is not supported."
+                    ).format(path=self.source, **known),
+                    reason=tr("the model uses {feature} ({field} = {value})").format(**known),
                 )
+
+    def _wild(self, name: str, value: object) -> ModelFileError:
+        return self.error(name, tr("{field} is {value}, out of any sensible range."), value=shown(value))
 
 
 def display_name(path: str) -> str:

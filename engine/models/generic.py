@@ -18,6 +18,7 @@ from engine.models.decoder import Runner
 from engine.offline import offline
 from engine.types import LoadPlan
 from engine.waiting import in_background, until_done
+from engine.words import tr
 
 
 def load_generic(plan: LoadPlan, checkpoint: Checkpoint) -> Generator[LoadProgress, None, Runner]:
@@ -47,7 +48,9 @@ def _import(class_name: str) -> ModuleType:
         except ImportError as error:
             name = error.name or "transformers"
             raise UnsupportedModelError(
-                f"This architecture runs through the library {name}, which cannot be imported.",
-                f"Run pip install {name}, or choose another model.",
+                tr("This architecture runs through the library {name}, which cannot be imported.").format(
+                    name=name
+                ),
+                tr("Run pip install {name}, or choose another model.").format(name=name),
             ) from None
     return loading

@@ -8,6 +8,7 @@ from typing import TypeVar
 from engine.errors import EngineError, UnsupportedModelError
 from engine.foreign import printable
 from engine.types import ModelSpec
+from engine.words import tr
 
 T = TypeVar("T")
 
@@ -26,6 +27,8 @@ def ours(spec: ModelSpec, work: Callable[[], T]) -> T:
         text = f"{type(error).__name__}: {printable(str(error), 200)}"
     # made outside: it would keep the other one, whose frames hold the model
     raise UnsupportedModelError(
-        f"{spec.path}: transformers cannot run this {printable(spec.architecture)} ({text}).",
-        "Download the model again, or choose another one.",
+        tr("{path}: transformers cannot run this {architecture} ({error}).").format(
+            path=spec.path, architecture=printable(spec.architecture), error=text
+        ),
+        tr("Download the model again, or choose another one."),
     )

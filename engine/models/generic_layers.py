@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from engine.capabilities import CacheLayer
 from engine.foreign import shown
 from engine.models.fields import Fields
+from engine.words import figure, tr
 
 _STATE = frozenset({"mamba", "mamba2", "linear_attention", "conv", "recurrent", "M"})
 _BOTH = frozenset({"hybrid", "hybrid_sliding"})
@@ -56,7 +57,7 @@ def _kinds(fields: Fields, model_type: str, num_layers: int) -> Sequence[str]:
 
 def _repeated(fields: Fields, name: str, given: list[object], num_layers: int) -> list[str]:
     if not all(isinstance(each, str) for each in given):
-        raise fields.error(name, "is not a list of names")
+        raise fields.error(name, tr("{field} is not a list of names."))
     return [str(given[i % len(given)]) for i in range(num_layers)]
 
 
@@ -148,4 +149,5 @@ def refuse_wild_counts(fields: Fields) -> None:
     """Raise ModelFileError where a number of parts, each a module to be made, is beyond any model."""
     for name, value in fields.values.items():
         if _PARTS.search(name) and isinstance(value, int) and value > MOST_PARTS:
-            raise fields.error(name, f"is {shown(value)}; at most {MOST_PARTS:,} are believable")
+            said = tr("{field} is {value}; at most {most} are believable.")
+            raise fields.error(name, said, value=shown(value), most=figure(MOST_PARTS))

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from engine.errors import UnsupportedModelError
 from engine.types import LoadPlan
+from engine.words import tr
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,8 @@ def _layers_name(model: Any, plan: LoadPlan) -> str:
     ]
     if not lists:
         raise UnsupportedModelError(
-            f"{plan.model.path}: this architecture's layers cannot stay on the disk.",
-            "Choose a smaller format, or a smaller model.",
+            tr("{path}: this architecture's layers cannot stay on the disk.").format(path=plan.model.path),
+            tr("Choose a smaller format, or a smaller model."),
         )
     outermost: str = min(lists, key=lambda name: name.count("."))
     return outermost

@@ -17,12 +17,13 @@ from engine.models import generic_layers
 from engine.models.fields import Feature, Fields, display_name
 from engine.models.generic_table import CLASSES, REFUSED, STEPWISE
 from engine.types import ModelSpec, RopeSpec, TensorInfo
+from engine.words import mark, tr
 
 _LACKED: tuple[Feature, ...] = (
-    ("is_decoder", (True, False), "an encoder"),
-    ("is_encoder_decoder", (False,), "an encoder beside the decoder"),
-    ("add_cross_attention", (False,), "attention to something beside the text"),
-    ("use_bidirectional_attention", (False, "vision"), "attention that looks ahead"),
+    ("is_decoder", (True, False), mark("an encoder")),
+    ("is_encoder_decoder", (False,), mark("an encoder beside the decoder")),
+    ("add_cross_attention", (False,), mark("attention to something beside the text")),
+    ("use_bidirectional_attention", (False, "vision"), mark("attention that looks ahead")),
 )
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _HIDDEN = ("hidden_size", "n_embd", "d_model", "dim")
@@ -34,12 +35,12 @@ _CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", 
 _UNKNOWN_CONTEXT = 4096  # of a model that does not say what it was trained for
 _EXPERT = re.compile(r"\bexperts?\b|block_sparse_moe\.(input|output)_linear|\.mlp\.(input|output)_linear")
 
-_NO_TRIM = (
+_NO_TRIM = mark(
     "An edit or another try reads the whole chat again: the layers keep a running state, from which no token"
     " can be taken back."
 )
-_NO_SHARED_PREFIX = "Chats share nothing of a common beginning: each has a cache of its own."
-_NO_BATCH = "Answers that run at once take turns: each is computed by a pass of its own."
+_NO_SHARED_PREFIX = mark("Chats share nothing of a common beginning: each has a cache of its own.")
+_NO_BATCH = mark("Answers that run at once take turns: each is computed by a pass of its own.")
 
 
 def knows(model_type: str) -> bool:
@@ -54,14 +55,16 @@ def check_class(path: str, model_type: str, stated: object) -> str:
     """
     if model_type in REFUSED:
         raise UnsupportedModelError(
-            f"{path}: architecture not supported: {printable(model_type)}, {REFUSED[model_type]}.",
-            "Choose a model made for chat.",
+            tr("{path}: architecture not supported: {name}, {reason}.").format(
+                path=path, name=printable(model_type), reason=tr(REFUSED[model_type])
+            ),
+            tr("Choose a model made for chat."),
         )
     name = CLASSES[model_type]
     if stated is not None and stated != name:
         raise UnsupportedModelError(
-            f"{path}: architecture not supported: {printable(str(stated))}.",
-            f"Of the type {model_type}, this version runs {name}.",
+            tr("{path}: architecture not supported: {name}.").format(path=path, name=printable(str(stated))),
+            tr("Of the type {type}, this version runs {name}.").format(type=model_type, name=name),
         )
     return name
 
@@ -123,7 +126,7 @@ def from_config(
 
 def capabilities(can_trim: bool) -> Capabilities:
     """What a model can do that runs through transformers; whether its caches can be trimmed is its own."""
-    return Capabilities("" if can_trim else _NO_TRIM, _NO_SHARED_PREFIX, _NO_BATCH)
+    return Capabilities("" if can_trim else tr(_NO_TRIM), tr(_NO_SHARED_PREFIX), tr(_NO_BATCH))
 
 
 def text_tensors(tensors: tuple[TensorInfo, ...]) -> dict[str, TensorInfo]:
@@ -152,9 +155,11 @@ def _refuse_quantized(files: tuple[str, ...], tensors: tuple[TensorInfo, ...]) -
     for tensor in tensors:
         if tensor.type == "I8" or tensor.type.startswith("F8"):
             raise UnsupportedModelError(
-                f"{files[tensor.file]}: tensor {shown(tensor.name)} has the type {tensor.type}, which is not"
-                " supported for this architecture.",
-                "Choose the weights in 16 or 32 bits.",
+                tr(
+                    "{path}: tensor {tensor} has the type {type}, which is not"
+                    " supported for this architecture."
+                ).format(path=files[tensor.file], tensor=shown(tensor.name), type=tensor.type),
+                tr("Choose the weights in 16 or 32 bits."),
             )
 
 

@@ -6,6 +6,8 @@ header of a model is read where importing it would take seconds. Standard librar
 
 from __future__ import annotations
 
+from engine.words import mark
+
 # model_type=class, without the ForCausalLM that most end with
 _RUN = """
     afmoe=Afmoe apertus=Apertus apertus1p5_text=Apertus1p5Text arcee=Arcee aria_text=AriaText axk1=AXK1
@@ -60,11 +62,13 @@ CLASSES = {name: _class_name(word) for name, word in (pair.split("=") for pair i
 """model_type → the class of transformers that runs it."""
 
 REFUSED = {
-    **dict.fromkeys(_ENCODERS.split(), "an encoder: it reads text and writes none"),
-    **dict.fromkeys(_HALVES.split(), "half of a model that has an encoder too"),
-    **dict.fromkeys(_OTHERS.split(), "no chat model by itself: it goes with speech, images or another model"),
+    **dict.fromkeys(_ENCODERS.split(), mark("an encoder: it reads text and writes none")),
+    **dict.fromkeys(_HALVES.split(), mark("half of a model that has an encoder too")),
     **dict.fromkeys(
-        _OWN_CACHES.split(), "run by transformers with a cache that prompts in pieces do not fit"
+        _OTHERS.split(), mark("no chat model by itself: it goes with speech, images or another model")
+    ),
+    **dict.fromkeys(
+        _OWN_CACHES.split(), mark("run by transformers with a cache that prompts in pieces do not fit")
     ),
 }
 """model_type → why it is not run although transformers knows it."""

@@ -30,10 +30,11 @@ from engine.errors import ModelFileError, UnsupportedModelError
 from engine.foreign import shown
 from engine.models.generic_files import Files
 from engine.models.generic_spec import text_tensors
+from engine.models.layout import missing_tensors
 from engine.quant.dequantize import FLOAT_TYPES
 from engine.types import ModelSpec, TensorInfo
+from engine.words import tr
 
-_AGAIN = "The model is incomplete: download it again."
 _NAMES = 500  # that are looked up in one piece, in some tens of milliseconds
 _STACKS = ([MergeModulelist], [MergeModulelist, Concatenate])
 
@@ -155,11 +156,12 @@ class GenericWeights:
         except SkipParameters:
             made = None  # the error is made outside: it would keep this one, and the tensors in its frames
         if made is None:
-            raise self._misfit(target, "does not fit the others of its kind")
+            raise self._misfit(target, tr("{path}: tensor {tensor} does not fit the others of its kind."))
         made = {name: each[0] if isinstance(each, list) else each for name, each in made.items()}
         for name, tensor in made.items():
             if tensor.shape != self._state[name].shape:
-                raise self._misfit(target, f"would have the shape {list(tensor.shape)} in the model")
+                said = tr("{path}: tensor {tensor} would have the shape {shape} in the model.")
+                raise self._misfit(target, said, shape=list(tensor.shape))
         return made
 
     def _places(
@@ -172,16 +174,20 @@ class GenericWeights:
             rows = sources[0].tensor.shape[0] if sources else 0
             shape = (rows, target.shape[2])
             if len(sources) != target.shape[0] or any(each.tensor.shape != shape for each in sources):
-                raise self._misfit(target, f"is not one of {target.shape[0]} alike")
+                said = tr("{path}: tensor {tensor} is not one of {count} alike.")
+                raise self._misfit(target, said, count=target.shape[0])
             places += [(source, out[index, first : first + rows]) for index, source in enumerate(sources)]
             first += rows
         if first != target.shape[1]:
-            raise self._misfit(target, f"is of {first} rows where the model has {target.shape[1]}")
+            said = tr("{path}: tensor {tensor} is of {rows} rows where the model has {needed}.")
+            raise self._misfit(target, said, rows=first, needed=target.shape[1])
         return places
 
-    def _misfit(self, target: Target, reason: str) -> ModelFileError:
+    def _misfit(self, target: Target, said: str, **values: object) -> ModelFileError:
         name = shown(target.sources[0].tensor.name)
-        return ModelFileError(f"{self._spec.path}: tensor {name} {reason}.", "Download the model again.")
+        return ModelFileError(
+            said.format(path=self._spec.path, tensor=name, **values), tr("Download the model again.")
+        )
 
     def _renamed(self, name: str) -> tuple[str, str | None]:
         """The model's name for a tensor of the files, and the pattern of a rule that makes more of it."""
@@ -204,13 +210,13 @@ class GenericWeights:
         self._model._adjust_missing_and_unexpected_keys(self.info)
         missing = sorted(name for name in self.info.missing_keys if not self._is_tied(name))
         if missing:
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            raise ModelFileError(f"{self._spec.path}: tensor {shown(missing[0])}{more} is missing.", _AGAIN)
+            raise missing_tensors(self._spec.path, shown(missing[0]), len(missing))
         if self.info.unexpected_keys:
             name = min(self.info.unexpected_keys)
             raise UnsupportedModelError(
-                f"{self._spec.path}: the model has tensors that {type(self._model).__name__} does not know"
-                f" ({shown(name)})."
+                tr("{path}: the model has tensors that {class_name} does not know ({tensor}).").format(
+                    path=self._spec.path, class_name=type(self._model).__name__, tensor=shown(name)
+                )
             )
         for target in self.targets:
             self._refuse_source(target)
@@ -226,12 +232,21 @@ class GenericWeights:
             tensor = source.tensor
             if tensor.type not in FLOAT_TYPES or not target.dtype.is_floating_point:
                 raise UnsupportedModelError(
-                    f"{self._spec.path}: tensor {shown(tensor.name)} has the type {tensor.type}, which is not"
-                    " supported for this architecture.",
-                    "Choose the weights in 16 or 32 bits.",
+                    tr(
+                        "{path}: tensor {tensor} has the type {type}, which is not"
+                        " supported for this architecture."
+                    ).format(path=self._spec.path, tensor=shown(tensor.name), type=tensor.type),
+                    tr("Choose the weights in 16 or 32 bits."),
                 )
             if target.rule is None and tensor.shape != target.shape:
                 raise ModelFileError(
-                    f"{self._spec.path}: tensor {shown(tensor.name)} has the shape {list(tensor.shape)},"
-                    f" but the model's description needs {list(target.shape)}."
+                    tr(
+                        "{path}: tensor {tensor} has the shape {shape},"
+                        " but the model's description needs {needed}."
+                    ).format(
+                        path=self._spec.path,
+                        tensor=shown(tensor.name),
+                        shape=list(tensor.shape),
+                        needed=list(target.shape),
+                    )
                 )

@@ -10,7 +10,7 @@ import struct
 import sys
 from array import array
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from engine.errors import ModelFileError, UnsupportedModelError
 from engine.foreign import shown
@@ -18,6 +18,7 @@ from engine.models.layout import check_filled, check_layout, damaged
 from engine.models.signature import HEAD_BYTES, open_regular, readable, refusal
 from engine.quant import formats
 from engine.types import TensorInfo
+from engine.words import figure, mark, tr
 
 Scalar = bool | int | float | str
 Value = Scalar | list[bool] | list[int] | list[float] | list[str]
@@ -79,6 +80,17 @@ def read_from(path: str, file: BinaryIO, file_bytes: int, limits: Limits | None 
     return _Reader(path, file, file_bytes, limits or Limits()).read()
 
 
+class _Field(NamedTuple):
+    """What is being read, told in words only where that fails: a marked text, and what goes into it."""
+
+    text: str
+    of: object = ""
+    number: int = 0
+
+    def __str__(self) -> str:
+        return tr(self.text).format(of=self.of, number=self.number)
+
+
 class _Reader:
     """One pass over a header: a window of bytes that slides over the file, and the checks."""
 
@@ -94,8 +106,8 @@ class _Reader:
 
     def read(self) -> GgufHeader:
         version = self._read_version()
-        num_tensors = self._read_count("tensor count", 24, self._limits.tensors)
-        num_keys = self._read_count("metadata key count", 13, self._limits.keys)
+        num_tensors = self._read_count(_Field(mark("the tensor count")), 24, self._limits.tensors)
+        num_keys = self._read_count(_Field(mark("the metadata key count")), 13, self._limits.keys)
         metadata = self._read_metadata(num_keys)
         alignment = self._alignment(metadata)
         layouts = [self._read_tensor_layout(index) for index in range(num_tensors)]
@@ -109,7 +121,7 @@ class _Reader:
     def _fail(self, reason: str) -> ModelFileError:
         return damaged(self._path, reason)
 
-    def _need(self, count: int, field: str) -> None:
+    def _need(self, count: int, field: _Field) -> None:
         """Make `count` more bytes lie in the window; a claim is compared with the file before any read."""
         missing = self._at + count - len(self._window)
         if missing <= 0:
@@ -117,45 +129,50 @@ class _Reader:
         position = self._base + self._at
         if count > self._file_bytes - position:
             short = position + count - self._file_bytes
-            raise self._fail(f"the file ends inside its header, at {field}: {short:,} bytes are missing")
+            said = tr("the file ends inside its header, at {field}: {short} bytes are missing")
+            raise self._fail(said.format(field=field, short=figure(short)))
         if position + count > self._limits.header_bytes:
-            raise self._fail(f"the header is larger than {self._limits.header_bytes:,} bytes, at {field}")
+            said = tr("the header is larger than {most} bytes, at {field}")
+            raise self._fail(said.format(field=field, most=figure(self._limits.header_bytes)))
         rest = self._window[self._at :]
         more = self._file.read(max(missing, _PIECE_BYTES))
         self._window, self._base, self._at = rest + more, position, 0
         if len(self._window) < count:
-            raise self._fail(f"the file became shorter while it was read, at {field}")
+            said = tr("the file became shorter while it was read, at {field}")
+            raise self._fail(said.format(field=field))
 
-    def _u32(self, field: str) -> int:
+    def _u32(self, field: _Field) -> int:
         self._need(4, field)
         value: int = _U32.unpack_from(self._window, self._at)[0]
         self._at += 4
         return value
 
-    def _u64(self, field: str) -> int:
+    def _u64(self, field: _Field) -> int:
         self._need(8, field)
         value: int = _U64.unpack_from(self._window, self._at)[0]
         self._at += 8
         return value
 
-    def _bytes(self, field: str, limit: int) -> bytes:
+    def _bytes(self, field: _Field, limit: int) -> bytes:
         """A string: its length in 8 bytes, then that many bytes."""
-        length = self._u64(f"the length of {field}")
+        length = self._u64(_Field(mark("the length of {of}"), field))
         if length > limit:
-            raise self._fail(f"{field} claims {length:,} bytes; at most {limit:,} are allowed")
+            said = tr("{field} claims {length} bytes; at most {most} are allowed")
+            raise self._fail(said.format(field=field, length=figure(length), most=figure(limit)))
         self._need(length, field)
         start = self._at
         self._at = start + length
         return self._window[start : self._at]
 
-    def _name(self, field: str) -> str:
+    def _name(self, field: _Field) -> str:
         raw = self._bytes(field, self._limits.name_bytes)
         try:
             name = raw.decode("utf-8")
         except UnicodeDecodeError:
-            raise self._fail(f"{field} is not valid UTF-8: {raw[:40]!r}") from None
+            said = tr("{field} is not valid UTF-8: {bytes}").format(field=field, bytes=repr(raw[:40]))
+            raise self._fail(said) from None
         if not name:
-            raise self._fail(f"{field} is empty")
+            raise self._fail(tr("{field} is empty").format(field=field))
         return name
 
     # -- the fixed part ---------------------------------------------------------------------------
@@ -167,31 +184,35 @@ class _Reader:
         is_swapped = len(version_bytes) == 4 and 0 < int.from_bytes(version_bytes, "big") < 1 << 16
         if magic == b"FUGG" or (magic == b"GGUF" and is_swapped):
             raise UnsupportedModelError(
-                f"{self._path}: this is a big-endian GGUF file, which is not supported.",
-                "Get the little-endian file of this model.",
+                tr("{path}: this is a big-endian GGUF file, which is not supported.").format(path=self._path),
+                tr("Get the little-endian file of this model."),
             )
         if magic != b"GGUF":
-            raise refusal(self._path, head, "a GGUF file")
+            raise refusal(self._path, head, tr("a GGUF file"))
         self._at = 4
-        version = self._u32("the version")
+        version = self._u32(_Field(mark("the version")))
         if version not in (2, 3):
             raise UnsupportedModelError(
-                f"{self._path}: GGUF version {version} is not supported (2 and 3 are).",
-                "Convert the original model again with a current converter.",
+                tr("{path}: GGUF version {version} is not supported (2 and 3 are).").format(
+                    path=self._path, version=version
+                ),
+                tr("Convert the original model again with a current converter."),
             )
         return version
 
-    def _read_count(self, field: str, least_bytes: int, limit: int) -> int:
+    def _read_count(self, field: _Field, least_bytes: int, limit: int) -> int:
         """A count whose elements take at least `least_bytes` each, so that it cannot exceed the file."""
-        count = self._u64(f"the {field}")
+        count = self._u64(field)
         room = self._file_bytes - self._base - self._at
         if count * least_bytes > room:
-            raise self._fail(
-                f"the {field} is {count:,}, more than a file of {self._file_bytes:,} bytes can hold;"
-                " it is damaged or cut off"
+            said = tr(
+                "{field} is {count}, more than a file of {size} bytes can hold; it is damaged or cut off"
             )
+            size = figure(self._file_bytes)
+            raise self._fail(said.format(field=field, count=figure(count), size=size))
         if count > limit:
-            raise self._fail(f"the {field} is {count:,}; at most {limit:,} are allowed")
+            said = tr("{field} is {count}; at most {most} are allowed")
+            raise self._fail(said.format(field=field, count=figure(count), most=figure(limit)))
         return count
 
     # -- metadata ---------------------------------------------------------------------------------
@@ -199,38 +220,44 @@ class _Reader:
     def _read_metadata(self, num_keys: int) -> dict[str, Value]:
         metadata: dict[str, Value] = {}
         for index in range(num_keys):
-            key = self._name(f"metadata key {index}")
+            key = self._name(_Field(mark("metadata key {of}"), index))
             if key in metadata:
-                raise self._fail(f"the metadata key {shown(key)} appears twice")
-            value_type = self._u32(f"the type of {shown(key)}")
-            field = f"the value of {shown(key)}"
+                raise self._fail(tr("the metadata key {key} appears twice").format(key=shown(key)))
+            value_type = self._u32(_Field(mark("the type of {of}"), shown(key)))
+            field = _Field(mark("the value of {of}"), shown(key))
             is_array = value_type == _ARRAY
             metadata[key] = self._read_array(field) if is_array else self._read_scalar(value_type, field)
         return metadata
 
-    def _read_scalar(self, value_type: int, field: str) -> Scalar:
+    def _read_scalar(self, value_type: int, field: _Field) -> Scalar:
         if value_type == _STRING:
             return self._bytes(field, self._limits.string_bytes).decode("utf-8", "replace")
         value = self._read_numbers(value_type, 1, field)[0]
         return value
 
-    def _read_array(self, field: str) -> Value:
-        element_type = self._u32(f"the element type of {field}")
+    def _read_array(self, field: _Field) -> Value:
+        element_type = self._u32(_Field(mark("the element type of {of}"), field))
         if element_type == _ARRAY:
-            raise self._fail(f"{field} is an array of arrays, which no model uses")
+            said = tr("{field} is an array of arrays, which no model uses")
+            raise self._fail(said.format(field=field))
         if element_type != _STRING and element_type not in _NUMBERS:
-            raise self._fail(f"{field} has the unknown element type {element_type}")
+            said = tr("{field} has the unknown element type {type}")
+            raise self._fail(said.format(field=field, type=element_type))
         least_bytes = 8 if element_type == _STRING else struct.calcsize("<" + _NUMBERS[element_type])
-        count = self._read_count(f"number of elements in {field}", least_bytes, self._elements_left)
+        of_elements = _Field(mark("the number of elements in {of}"), field)
+        count = self._read_count(of_elements, least_bytes, self._elements_left)
         self._elements_left -= count
         if element_type == _STRING:
             return self._read_strings(count, field)
         return self._read_numbers(element_type, count, field)
 
-    def _read_numbers(self, value_type: int, count: int, field: str) -> list[bool] | list[int] | list[float]:
+    def _read_numbers(
+        self, value_type: int, count: int, field: _Field
+    ) -> list[bool] | list[int] | list[float]:
         letter = _NUMBERS.get(value_type)
         if letter is None:
-            raise self._fail(f"{field} has the unknown type {value_type}")
+            said = tr("{field} has the unknown type {type}").format(field=field, type=value_type)
+            raise self._fail(said)
         numbers = array(letter)
         size = count * numbers.itemsize
         self._need(size, field)
@@ -242,10 +269,10 @@ class _Reader:
         if value_type != _BOOL:
             return values
         if any(value > 1 for value in values):
-            raise self._fail(f"{field} is a bool that is neither 0 nor 1")
+            raise self._fail(tr("{field} is a bool that is neither 0 nor 1").format(field=field))
         return [value == 1 for value in values]
 
-    def _read_strings(self, count: int, field: str) -> list[str]:
+    def _read_strings(self, count: int, field: _Field) -> list[str]:
         """Many short strings; the loop is written out because a vocabulary has hundreds of thousands."""
         strings: list[str] = []
         append, unpack_from = strings.append, _U64.unpack_from
@@ -260,7 +287,7 @@ class _Reader:
                 at = end
                 continue
             self._at = at
-            name = f"element {len(strings)} of {field}"
+            name = _Field(mark("element {number} of {of}"), field, len(strings))
             append(self._bytes(name, limit).decode("utf-8", "replace"))
             window, at, size = self._window, self._at, len(self._window)
         self._at = at
@@ -272,31 +299,37 @@ class _Reader:
         most = self._limits.alignment
         if isinstance(value, int) and 8 <= value <= most and value & (value - 1) == 0:
             return value
-        raise self._fail(f"general.alignment is {shown(value)}; it must be a power of two from 8 to {most:,}")
+        said = tr("{field} is {value}; it must be a power of two from 8 to {most}")
+        raise self._fail(said.format(field="general.alignment", value=shown(value), most=figure(most)))
 
     # -- tensors ----------------------------------------------------------------------------------
 
     def _read_tensor_layout(self, index: int) -> tuple[str, tuple[int, ...], str, int, int]:
         """(name, shape in torch order, type, offset from the data's start, bytes) of one tensor."""
-        name = self._name(f"the name of tensor {index}")
-        title = f"tensor {shown(name)}"
-        num_dims = self._u32(f"the number of dimensions of {title}")
+        name = self._name(_Field(mark("the name of tensor {of}"), index))
+        title = _Field(mark("tensor {of}"), shown(name))
+        num_dims = self._u32(_Field(mark("the number of dimensions of {of}"), title))
         if num_dims > 4:
-            raise self._fail(f"{title} claims {num_dims:,} dimensions; a GGUF tensor has at most 4")
-        sizes = tuple(self._u64(f"the sizes of {title}") for _ in range(num_dims))
-        type_id = self._u32(f"the type of {title}")
-        offset = self._u64(f"the offset of {title}")
+            said = tr("{tensor} claims {count} dimensions; a GGUF tensor has at most 4")
+            raise self._fail(said.format(tensor=title, count=figure(num_dims)))
+        of_sizes = _Field(mark("the sizes of {of}"), title)
+        sizes = tuple(self._u64(of_sizes) for _ in range(num_dims))
+        type_id = self._u32(_Field(mark("the type of {of}"), title))
+        offset = self._u64(_Field(mark("the offset of {of}"), title))
         tensor_type = formats.by_ggml_id(type_id)
         if tensor_type is None:
             raise UnsupportedModelError(
-                f"{self._path}: {title} has the type {formats.ggml_name(type_id)}, which is not supported.",
-                "Choose another quantization of this model, such as Q4_K_M or Q8_0.",
+                tr("{path}: tensor {tensor} has the type {type}, which is not supported.").format(
+                    path=self._path, tensor=shown(name), type=formats.ggml_name(type_id)
+                ),
+                tr("Choose another quantization of this model, such as Q4_K_M or Q8_0."),
             )
         shape = sizes[::-1]
         try:
             nbytes = formats.nbytes(tensor_type.name, shape)
         except ValueError as error:
-            raise self._fail(f"{title} has an impossible shape: {error}") from None
+            said = tr("tensor {tensor} has an impossible shape: {reason}")
+            raise self._fail(said.format(tensor=shown(name), reason=error)) from None
         return name, shape, tensor_type.name, offset, nbytes
 
     def _place(
@@ -310,9 +343,10 @@ class _Reader:
         names: set[str] = set()
         for name, shape, type_name, offset, nbytes in layouts:
             if name in names:
-                raise self._fail(f"tensor {shown(name)} appears twice")
+                raise self._fail(tr("tensor {tensor} appears twice").format(tensor=shown(name)))
             if offset % alignment:
-                raise self._fail(f"tensor {shown(name)} starts at {offset:,}, not a multiple of {alignment}")
+                said = tr("tensor {tensor} starts at {offset}, not a multiple of {alignment}")
+                raise self._fail(said.format(tensor=shown(name), offset=figure(offset), alignment=alignment))
             names.add(name)
             tensors.append(TensorInfo(name, shape, type_name, 0, data_offset + offset, nbytes))
         check_layout(self._path, tensors, self._file_bytes)

@@ -18,6 +18,7 @@ from engine.foreign import printable, shown
 from engine.models import gguf, hf_folder
 from engine.models.fields import Fields
 from engine.models.layout import damaged
+from engine.words import figure, tr
 
 _PART = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.gguf", re.IGNORECASE | re.DOTALL)
 _CUT_BY_HAND = re.compile(r"\.gguf[.-](part[-_]?\w+|split-\w+|\d{2,3})", re.IGNORECASE)
@@ -104,9 +105,8 @@ def read_header(path: str) -> gguf.GgufHeader:
     for number, header in enumerate(headers):
         if _split(header) != (number, count):
             raise ModelFileError(
-                f"{files[number]}: by its name this is part {number + 1} of {count}, by its content"
-                f" {_content(header)}.",
-                "Download the parts of one model into a folder of their own.",
+                _mistaken(header, number + 1, count),
+                tr("Download the parts of one model into a folder of their own."),
             )
     return joined(headers)
 
@@ -117,9 +117,15 @@ def _split(header: gguf.GgufHeader) -> tuple[int, int]:
     return fields.integer("split.no", 0, least=0), fields.integer("split.count", 0, least=0)
 
 
-def _content(header: gguf.GgufHeader) -> str:
+def _mistaken(header: gguf.GgufHeader, part: int, parts: int) -> str:
+    """Said of a file that is not the part its name calls it."""
     number, count = _split(header)
-    return f"part {number + 1} of {count}" if count > 1 else "a whole model"
+    said = tr("{path}: by its name this is part {part} of {parts}, by its content a whole model.")
+    if count > 1:
+        said = tr(
+            "{path}: by its name this is part {part} of {parts}, by its content part {number} of {count}."
+        )
+    return said.format(path=header.files[0], part=part, parts=parts, number=number + 1, count=count)
 
 
 def _checked_name(path: str, header: gguf.GgufHeader) -> PartName:
@@ -127,11 +133,16 @@ def _checked_name(path: str, header: gguf.GgufHeader) -> PartName:
     part, (number, count) = PartName.parse(Path(path).name), _split(header)
     if part is not None and (part.number, part.count) == (number + 1, count):
         return part
-    said = f"its name says {part.number} of {part.count}" if part else "its name does not say so"
-    raise ModelFileError(
-        f"{path}: this is part {number + 1} of {count} of a split model, but {said}.",
-        f"Give all parts their names back: NAME-{number + 1:05d}-of-{count:05d}.gguf is this one's.",
-    )
+    said = tr("{path}: this is part {number} of {count} of a split model, but its name does not say so.")
+    known = {"path": path, "number": number + 1, "count": count}
+    if part is not None:
+        said = tr(
+            "{path}: this is part {number} of {count} of a split model, but its name says {part} of {parts}."
+        )
+        known |= {"part": part.number, "parts": part.count}
+    hint = tr("Give all parts their names back: {name} is this one's.")
+    name = f"NAME-{number + 1:05d}-of-{count:05d}.gguf"
+    raise ModelFileError(said.format(**known), hint.format(name=name))
 
 
 def _find(path: str, part: PartName) -> tuple[str, ...]:
@@ -144,11 +155,20 @@ def _find(path: str, part: PartName) -> tuple[str, ...]:
     found = [name if name in names else there.get(number, "") for number, name in enumerate(wanted, 1)]
     missing = [name for name, file in zip(wanted, found, strict=True) if not file]
     if missing:
-        more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
+        said = tr("{path}: this part of the model is missing ({found} of {count} parts are there).")
+        if len(missing) > 1:
+            said = tr(
+                "{path}: this part of the model is missing, and {others} more"
+                " ({found} of {count} parts are there)."
+            )
         raise ModelFileError(
-            f"{folder / printable(missing[0], 300)}: this part of the model is missing{more}"
-            f" ({part.count - len(missing)} of {part.count} parts are there).",
-            "Download it into the same folder; the parts that are there are kept.",
+            said.format(
+                path=folder / printable(missing[0], 300),
+                others=len(missing) - 1,
+                found=part.count - len(missing),
+                count=part.count,
+            ),
+            tr("Download it into the same folder; the parts that are there are kept."),
         )
     return tuple(path if name == part.name else str(folder / name) for name in found)
 
@@ -163,13 +183,18 @@ def joined(headers: list[gguf.GgufHeader]) -> gguf.GgufHeader:
     for tensor in tensors:
         if part_of.setdefault(tensor.name, tensor.file) != tensor.file:
             path = headers[tensor.file].files[0]
-            raise damaged(path, f"tensor {shown(tensor.name)} is in another part too")
+            said = tr("tensor {tensor} is in another part too").format(tensor=shown(tensor.name))
+            raise damaged(path, said)
     stated = Fields(first.files[0], first.metadata).integer("split.tensors.count", len(tensors), least=0)
     if stated != len(tensors):
         raise ModelFileError(
-            f"{first.files[0]}: the model has {stated:,} tensors, but its {len(headers)} parts hold"
-            f" {len(tensors):,}.",
-            "The parts are of different models: download them again into a folder of their own.",
+            tr("{path}: the model has {stated} tensors, but its {parts} parts hold {count}.").format(
+                path=first.files[0],
+                stated=figure(stated),
+                parts=len(headers),
+                count=figure(len(tensors)),
+            ),
+            tr("The parts are of different models: download them again into a folder of their own."),
         )
     return replace(
         first,

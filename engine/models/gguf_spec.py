@@ -16,25 +16,26 @@ from engine.models.family_table import Family
 from engine.models.fields import MOST_FACTOR, MOST_INTEGER, Feature, Fields, display_name
 from engine.models.hf_rope import yarn_attention_factor
 from engine.types import DecoderOptions, LayerOptions, ModelSpec, RopeSpec
+from engine.words import figure, mark, tr
 
 _LACKED: tuple[Feature, ...] = (
-    ("expert_count", (0, 1), "a mixture of experts"),
-    ("attention.causal", (True,), "attention that looks ahead"),
-    ("attention.scale", (0, 0.0), "a scale of attention"),
-    ("logit_scale", (0, 0.0, 1.0), "scaled logits"),
-    ("residual_scale", (0, 0.0, 1.0), "scaled residuals"),
-    ("embedding_scale", (0, 0.0, 1.0), "scaled embeddings"),
-    ("attn_logit_softcapping", (0, 0.0), "soft-capped attention"),
-    ("final_logit_softcapping", (0, 0.0), "soft-capped logits"),
-    ("attention.clamp_kqv", (0, 0.0), "clamped queries and keys"),
-    ("attention.max_alibi_bias", (0, 0.0), "ALiBi positions"),
-    ("use_parallel_residual", (False,), "parallel residuals"),
+    ("expert_count", (0, 1), mark("a mixture of experts")),
+    ("attention.causal", (True,), mark("attention that looks ahead")),
+    ("attention.scale", (0, 0.0), mark("a scale of attention")),
+    ("logit_scale", (0, 0.0, 1.0), mark("scaled logits")),
+    ("residual_scale", (0, 0.0, 1.0), mark("scaled residuals")),
+    ("embedding_scale", (0, 0.0, 1.0), mark("scaled embeddings")),
+    ("attn_logit_softcapping", (0, 0.0), mark("soft-capped attention")),
+    ("final_logit_softcapping", (0, 0.0), mark("soft-capped logits")),
+    ("attention.clamp_kqv", (0, 0.0), mark("clamped queries and keys")),
+    ("attention.max_alibi_bias", (0, 0.0), mark("ALiBi positions")),
+    ("use_parallel_residual", (False,), mark("parallel residuals")),
 )
 _YARN_LACKED: tuple[Feature, ...] = (
-    ("rope.scaling.attn_factor", (1.0,), "an attention factor of its own"),
-    ("rope.scaling.yarn_attn_factor", (1.0,), "an attention factor of its own"),
-    ("rope.scaling.yarn_ext_factor", (1.0,), "an extrapolation factor of its own"),
-    ("rope.scaling.yarn_log_multiplier", (0, 0.0), "an attention factor of its own"),
+    ("rope.scaling.attn_factor", (1.0,), mark("an attention factor of its own")),
+    ("rope.scaling.yarn_attn_factor", (1.0,), mark("an attention factor of its own")),
+    ("rope.scaling.yarn_ext_factor", (1.0,), mark("an extrapolation factor of its own")),
+    ("rope.scaling.yarn_log_multiplier", (0, 0.0), mark("an attention factor of its own")),
 )
 _FACTORS = ("rope_factors_long.weight", "rope_factors_short.weight")
 _BIASED = {
@@ -70,7 +71,10 @@ def from_header(header: gguf.GgufHeader) -> ModelSpec:
     stored = {tensor.name: tensor for tensor in header.tensors}
     embedding = stored.get("token_embd.weight")
     if embedding is None:
-        raise ModelFileError(f"{path}: tensor 'token_embd.weight' is missing.", "Download the file again.")
+        raise ModelFileError(
+            tr("{path}: tensor {tensor} is missing.").format(path=path, tensor="'token_embd.weight'"),
+            tr("Download the file again."),
+        )
     spec = ModelSpec(
         path=path,
         source="gguf",
@@ -103,15 +107,19 @@ def _refuse_additions(general: Fields, header: gguf.GgufHeader) -> None:
     """Refuse files that are an addition to a model, or a part of its description alone."""
     kind = general.get("general.type")
     if kind in ("mmproj", "adapter", "imatrix") or general.get("general.architecture") == "clip":
-        what = kind if isinstance(kind, str) and kind != "model" else "image projector"
+        what = kind if isinstance(kind, str) and kind != "model" else tr("image projector")
         raise AdditionError(
-            f"{general.source}: this is an addition to a model ({what}), not a model to chat with.",
-            "Choose the model's main file.",
+            tr("{path}: this is an addition to a model ({what}), not a model to chat with.").format(
+                path=general.source, what=what
+            ),
+            tr("Choose the model's main file."),
         )
     if not header.tensors:
         raise ModelFileError(
-            f"{general.source}: the file holds no weights, only a description or vocabulary.",
-            "Choose the model's main file.",
+            tr("{path}: the file holds no weights, only a description or vocabulary.").format(
+                path=general.source
+            ),
+            tr("Choose the model's main file."),
         )
 
 
@@ -119,13 +127,16 @@ def _head_dim(fields: Fields, hidden: int, heads: int) -> int:
     """`attention.key_length`, else hidden/heads; values must be as long as keys."""
     explicit = fields.integer("attention.key_length", 0, least=0)
     if not explicit and hidden % heads:
-        raise fields.error("attention.head_count", f"is {heads}, which does not divide {hidden}")
+        said = tr("{field} is {heads}, which does not divide {divided}.")
+        raise fields.error("attention.head_count", said, heads=heads, divided=hidden)
     head_dim = explicit or hidden // heads
     value_length = fields.integer("attention.value_length", head_dim)
     if value_length != head_dim:
         raise UnsupportedModelError(
-            f"{fields.source}: attention keys have {head_dim} numbers and values {value_length};"
-            " different lengths are not supported."
+            tr(
+                "{path}: attention keys have {keys} numbers and values {values};"
+                " different lengths are not supported."
+            ).format(path=fields.source, keys=head_dim, values=value_length)
         )
     return head_dim
 
@@ -154,8 +165,10 @@ def _rotary_dim(fields: Fields, family: Family, head_dim: int) -> int | None:
         return None
     if family.permuted_qk or rotated > head_dim or rotated % 2:
         raise UnsupportedModelError(
-            f"{fields.source}: only {rotated} of {head_dim} numbers of a head are rotated"
-            " (partial rotary embedding), which is not supported."
+            tr(
+                "{path}: only {rotated} of {size} numbers of a head are rotated"
+                " (partial rotary embedding), which is not supported."
+            ).format(path=fields.source, rotated=rotated, size=head_dim)
         )
     return rotated
 
@@ -187,7 +200,8 @@ def _sliding(fields: Fields, family: Family, num_layers: int) -> list[bool]:
     pattern = fields.get("attention.sliding_window_pattern")
     if isinstance(pattern, list):
         if len(pattern) < num_layers or any(type(each) is not bool for each in pattern):
-            raise fields.error("attention.sliding_window_pattern", f"is not a list of {num_layers} flags")
+            said = tr("{field} is not a list of {count} flags.")
+            raise fields.error("attention.sliding_window_pattern", said, count=num_layers)
         return list(pattern[:num_layers])
     period = fields.integer("attention.sliding_window_pattern", family.full_every, least=0)
     return [not period or (i + 1) % period != 0 for i in range(num_layers)]
@@ -203,7 +217,8 @@ def _rope(fields: Fields, stored: Collection[str]) -> RopeSpec:
     missing = [name for name in _FACTORS if name not in stored]
     if len(missing) == 1:
         raise ModelFileError(
-            f"{fields.source}: tensor {missing[0]!r} is missing.", "Download the file again."
+            tr("{path}: tensor {tensor} is missing.").format(path=fields.source, tensor=repr(missing[0])),
+            tr("Download the file again."),
         )
     if not missing:
         return replace(
@@ -220,11 +235,14 @@ def _rope(fields: Fields, stored: Collection[str]) -> RopeSpec:
         return plain
     if kind not in ("linear", "yarn"):
         raise UnsupportedModelError(
-            f"{fields.source}: rope scaling of the type {shown(kind)} is not supported"
-            " (none, linear, yarn, and longrope with its factors are)."
+            tr(
+                "{path}: rope scaling of the type {type} is not supported"
+                " (none, linear, yarn, and longrope with its factors are)."
+            ).format(path=fields.source, type=shown(kind))
         )
     if not 1.0 <= factor <= MOST_FACTOR:
-        raise fields.error("rope.scaling.factor", f"is {factor}, but must be from 1 to {MOST_FACTOR:,}")
+        said = tr("{field} is {value}, but must be from 1 to {most}.")
+        raise fields.error("rope.scaling.factor", said, value=factor, most=figure(MOST_FACTOR))
     if kind == "linear":
         return replace(plain, scaling="linear", factor=factor)
     return _yarn(fields, replace(plain, scaling="yarn", factor=factor))
@@ -234,11 +252,15 @@ def _yarn(fields: Fields, plain: RopeSpec) -> RopeSpec:
     """YaRN; files that bring an attention factor of their own differ in what they mean by it."""
     fields.refuse(_YARN_LACKED)
     if plain.theta <= 1:
-        raise fields.error("rope.freq_base", f"is {plain.theta}, but YaRN needs more than 1")
+        said = tr("{field} is {value}, but YaRN needs more than 1.")
+        raise fields.error("rope.freq_base", said, value=plain.theta)
     fast = fields.positive("rope.scaling.yarn_beta_fast", 32.0)
     slow = fields.positive("rope.scaling.yarn_beta_slow", 1.0)
     if fast <= slow:
-        raise fields.error("rope.scaling.yarn_beta_fast", f"is {fast}, but must be above beta_slow ({slow})")
+        said = tr("{field} is {value}, but must be above {other} ({other_value}).")
+        raise fields.error(
+            "rope.scaling.yarn_beta_fast", said, value=fast, other="beta_slow", other_value=slow
+        )
     return replace(
         plain,
         original_context=fields.integer(

@@ -14,12 +14,13 @@ from engine.foreign import printable, shown
 from engine.models import safetensors_header
 from engine.models.signature import open_regular, readable
 from engine.types import TensorInfo
+from engine.words import figure, mark, tr
 
 MOST_JSON_BYTES = 1 << 25  # 32 MiB: an index of the largest models has about 2
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
 _SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
-_AGAIN = "Download the model again; complete files are kept."
+_AGAIN = mark("Download the model again; complete files are kept.")
 
 
 def read_json(path: Path, most_bytes: int = MOST_JSON_BYTES) -> dict[str, object]:
@@ -27,17 +28,20 @@ def read_json(path: Path, most_bytes: int = MOST_JSON_BYTES) -> dict[str, object
     file, size = open_regular(str(path))
     with file, readable(str(path)):
         if size > most_bytes:
-            raise ModelFileError(f"{path}: {size:,} bytes are far too many for this file.")
+            said = tr("{path}: {size} bytes are far too many for this file.")
+            raise ModelFileError(said.format(path=path, size=figure(size)))
         raw = file.read(most_bytes)
     if not raw.strip():
-        raise ModelFileError(f"{path}: the file is empty.", _AGAIN)
+        raise ModelFileError(tr("{path}: the file is empty.").format(path=path), tr(_AGAIN))
     try:
         value = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        reason = "too deeply nested" if isinstance(error, RecursionError) else printable(str(error), 120)
-        raise ModelFileError(f"{path}: this is not valid JSON ({reason}).", _AGAIN) from None
+        is_deep = isinstance(error, RecursionError)
+        reason = tr("too deeply nested") if is_deep else printable(str(error), 120)
+        said = tr("{path}: this is not valid JSON ({reason}).").format(path=path, reason=reason)
+        raise ModelFileError(said, tr(_AGAIN)) from None
     if not isinstance(value, dict):
-        raise ModelFileError(f"{path}: this is not a JSON object.", _AGAIN)
+        raise ModelFileError(tr("{path}: this is not a JSON object.").format(path=path), tr(_AGAIN))
     return value
 
 
@@ -70,27 +74,29 @@ def file_names(folder: Path) -> set[str]:
     try:
         return {entry.name for entry in folder.iterdir()}
     except OSError as error:
-        raise ModelFileError(f"{folder}: the folder cannot be read ({error.strerror or error}).") from None
+        said = tr("{path}: the folder cannot be read ({reason}).")
+        raise ModelFileError(said.format(path=folder, reason=error.strerror or error)) from None
 
 
 def _no_weights(folder: Path, names: set[str], shards: list[str]) -> EngineError:
     if shards:
-        return ModelFileError(
-            f"{folder}: the weights lie in several files ({shards[0]} …), but {_INDEX} is missing.", _AGAIN
-        )
+        said = tr("{path}: the weights lie in several files ({first} …), but {index} is missing.")
+        return ModelFileError(said.format(path=folder, first=shards[0], index=_INDEX), tr(_AGAIN))
     pickles = sorted(name for name in names if name.lower().endswith(PICKLE_SUFFIXES))
     if pickles:
         return pickle_refusal(str(folder / pickles[0]))
     if "adapter_config.json" in names:
-        return UnsupportedModelError(f"{folder}: this is an adapter (LoRA), not a whole model.")
-    return ModelFileError(f"{folder}: there are no weights here (no *.safetensors, no *.gguf).", _AGAIN)
+        said = tr("{path}: this is an adapter (LoRA), not a whole model.")
+        return UnsupportedModelError(said.format(path=folder))
+    said = tr("{path}: there are no weights here (no *.safetensors, no *.gguf).")
+    return ModelFileError(said.format(path=folder), tr(_AGAIN))
 
 
 def pickle_refusal(path: str) -> UnsafeModelError:
     """The refusal of a pickled checkpoint, which is never opened."""
     return UnsafeModelError(
-        f"{path}: these weights are a Python pickle, which could run code when opened.",
-        "Get the model as safetensors or GGUF.",
+        tr("{path}: these weights are a Python pickle, which could run code when opened.").format(path=path),
+        tr("Get the model as safetensors or GGUF."),
     )
 
 
@@ -98,11 +104,13 @@ def _read_shards(folder: Path, names: set[str]) -> tuple[tuple[str, ...], tuple[
     index_path = folder / _INDEX
     weight_map = read_json(index_path).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
-        raise ModelFileError(f"{index_path}: weight_map is missing.", _AGAIN)
+        said = tr("{path}: {field} is missing.").format(path=index_path, field="weight_map")
+        raise ModelFileError(said, tr(_AGAIN))
     shards = set()
     for file in weight_map.values():
         if not isinstance(file, str) or not file or file != Path(file).name or "\\" in file:
-            raise ModelFileError(f"{index_path}: {shown(file)} is not the name of a file beside it.")
+            said = tr("{path}: {value} is not the name of a file beside it.")
+            raise ModelFileError(said.format(path=index_path, value=shown(file)))
         if not file.endswith(".safetensors"):
             raise pickle_refusal(str(folder / printable(file)))
         shards.add(file)
@@ -116,7 +124,8 @@ def _read_shards(folder: Path, names: set[str]) -> tuple[tuple[str, ...], tuple[
     lost = [(name, file) for name, file in weight_map.items() if name not in found]
     if lost:
         name, file = lost[0]
-        raise ModelFileError(f"{folder / str(file)}: tensor {shown(name)} is not in this file.", _AGAIN)
+        said = tr("{path}: tensor {tensor} is not in this file.")
+        raise ModelFileError(said.format(path=folder / str(file), tensor=shown(name)), tr(_AGAIN))
     return tuple(str(folder / shard) for shard in ordered), tuple(tensors)
 
 
@@ -126,7 +135,10 @@ def _refuse_missing(folder: Path, names: set[str], shards: list[str]) -> None:
         return
     others = {name.lower(): name for name in names}
     other = others.get(missing[0].lower())
-    more = f" and {len(missing) - 1} more files" if len(missing) > 1 else ""
-    name = printable(missing[0])
-    hint = f"Rename {printable(other)} to {name}." if other else _AGAIN
-    raise ModelFileError(f"{folder / name}: this part of the weights is missing{more}.", hint)
+    said = tr("{path}: this part of the weights is missing.")
+    if len(missing) > 1:
+        said = tr("{path}: this part of the weights is missing and %n more file(s).", "", len(missing) - 1)
+    name, hint = printable(missing[0]), tr(_AGAIN)
+    if other:
+        hint = tr("Rename {other} to {name}.").format(other=printable(other), name=name)
+    raise ModelFileError(said.format(path=folder / name), hint)

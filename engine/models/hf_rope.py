@@ -13,6 +13,7 @@ from engine.foreign import shown
 from engine.models.family_table import Family
 from engine.models.fields import MOST_FACTOR, MOST_INTEGER, Fields
 from engine.types import RopeSpec
+from engine.words import figure, tr
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,9 @@ def read_positions(fields: Fields, family: Family, head_dim: int) -> Positions:
         local_rope = RopeSpec(theta=local.positive("rope_theta", base))
         if _kind(local) != "default":
             raise UnsupportedModelError(
-                f"{local.source}: rope scaling of layers with a sliding window is not supported."
+                tr("{path}: rope scaling of layers with a sliding window is not supported.").format(
+                    path=local.source
+                )
             )
     return Positions(rope, local_rope, rotary_dim, context)
 
@@ -55,16 +58,16 @@ def _parameters(fields: Fields, family: Family) -> tuple[Fields, Fields]:
     if value is None:
         return Fields(source, {}), Fields(source, {})
     if not isinstance(value, dict):
-        raise fields.error(name, f"is {shown(value)}, not an object")
+        raise fields.error(name, tr("{field} is {value}, not an object."), value=shown(value))
     if not any(isinstance(each, dict) for each in value.values()):
         return Fields(source, value), Fields(source, {})
     kinds = ("full_attention", "sliding_attention")
     if not family.has_local_rope or any(each not in kinds for each in value):
-        text = f"{fields.source}: {name} differs from layer to layer, which is not supported."
-        raise UnsupportedModelError(text)
+        said = tr("{path}: {field} differs from layer to layer, which is not supported.")
+        raise UnsupportedModelError(said.format(path=fields.source, field=name))
     full, local = (value.get(kind) or {} for kind in kinds)
     if not isinstance(full, dict) or not isinstance(local, dict):
-        raise fields.error(name, "has an entry that is no object")
+        raise fields.error(name, tr("{field} has an entry that is no object."))
     return Fields(f"{source}.{kinds[0]}", full), Fields(f"{source}.{kinds[1]}", local)
 
 
@@ -85,10 +88,13 @@ def _rotary_dim(fields: Fields, rope: Fields, family: Family, head_dim: int) -> 
     if part == 1.0:
         return head_dim
     if "partial_rotary_factor" not in family.defaults:
-        raise UnsupportedModelError(f"{fields.source}: a partial rotary embedding is not supported.")
+        raise UnsupportedModelError(
+            tr("{path}: a partial rotary embedding is not supported.").format(path=fields.source)
+        )
     rotary_dim = int(head_dim * part)
     if rotary_dim % 2 or not 2 <= rotary_dim <= head_dim:
-        raise fields.error("partial_rotary_factor", f"is {part}, which leaves no whole pairs of {head_dim}")
+        said = tr("{field} is {value}, which leaves no whole pairs of {size}.")
+        raise fields.error("partial_rotary_factor", said, value=part, size=head_dim)
     return rotary_dim
 
 
@@ -115,28 +121,33 @@ def _scaled(rope: Fields, fields: Fields, family: Family, theta: float, pairs: i
     if kind == "longrope":
         return _longrope(rope, fields, plain, context, pairs), context
     raise UnsupportedModelError(
-        f"{fields.source}: rope scaling of the type {shown(kind)} is not supported"
-        " (default, linear, llama3, yarn and longrope are)."
+        tr(
+            "{path}: rope scaling of the type {type} is not supported"
+            " (default, linear, llama3, yarn and longrope are)."
+        ).format(path=fields.source, type=shown(kind))
     )
 
 
 def _factor(rope: Fields, default: float | None = None) -> float:
     factor = rope.number("factor", default)
     if not 1.0 <= factor <= MOST_FACTOR:
-        raise rope.error("factor", f"is {factor}, but must be from 1 to {MOST_FACTOR:,}")
+        said = tr("{field} is {value}, but must be from 1 to {most}.")
+        raise rope.error("factor", said, value=factor, most=figure(MOST_FACTOR))
     return factor
 
 
 def _stretched(rope: Fields, context: int, stretched: float) -> int:
     if stretched >= MOST_INTEGER:
-        raise rope.error("original_max_position_embeddings", "times the factor is out of any sensible range")
+        said = tr("{field} times the factor is out of any sensible range.")
+        raise rope.error("original_max_position_embeddings", said)
     return max(context, int(stretched))
 
 
 def _llama3(rope: Fields, plain: RopeSpec) -> RopeSpec:
     low, high = rope.positive("low_freq_factor"), rope.positive("high_freq_factor")
     if low >= high:
-        raise rope.error("low_freq_factor", f"is {low}, but must be below high_freq_factor ({high})")
+        said = tr("{field} is {value}, but must be below {other} ({other_value}).")
+        raise rope.error("low_freq_factor", said, value=low, other="high_freq_factor", other_value=high)
     return replace(
         plain,
         scaling="llama3",
@@ -150,12 +161,14 @@ def _llama3(rope: Fields, plain: RopeSpec) -> RopeSpec:
 def _yarn(rope: Fields, plain: RopeSpec, context: int) -> RopeSpec:
     """YaRN (arXiv 2309.00071). Its attention factor is 0.1 ln(factor) + 1 unless the config says another."""
     if plain.theta <= 1:
-        raise rope.error("rope_theta", f"is {plain.theta}, but YaRN needs more than 1")
+        said = tr("{field} is {value}, but YaRN needs more than 1.")
+        raise rope.error("rope_theta", said, value=plain.theta)
     original = rope.integer("original_max_position_embeddings", context)
     factor = _factor(rope, context / original)
     fast, slow = rope.positive("beta_fast", 32.0), rope.positive("beta_slow", 1.0)
     if fast <= slow:
-        raise rope.error("beta_fast", f"is {fast}, but must be above beta_slow ({slow})")
+        said = tr("{field} is {value}, but must be above {other} ({other_value}).")
+        raise rope.error("beta_fast", said, value=fast, other="beta_slow", other_value=slow)
     scale, of_all = rope.number("mscale", 0.0), rope.number("mscale_all_dim", 0.0)
     if scale and of_all:
         attention = yarn_attention_factor(factor, scale) / yarn_attention_factor(factor, of_all)
@@ -198,8 +211,10 @@ def _factors(rope: Fields, name: str, pairs: int) -> tuple[float, ...]:
     """A list of positive numbers, one for each rotated pair."""
     value = rope.get(name)
     if not isinstance(value, list):
-        raise rope.error(name, "is missing" if value is None else f"is {shown(value)}, not a list")
+        said = tr("{field} is missing.") if value is None else tr("{field} is {value}, not a list.")
+        raise rope.error(name, said, value=shown(value))
     if len(value) != pairs:
-        raise rope.error(name, f"has {len(value)} numbers, but there are {pairs} pairs to rotate")
+        said = tr("{field} has {count} numbers, but there are {pairs} pairs to rotate.")
+        raise rope.error(name, said, count=len(value), pairs=pairs)
     each = (Fields(rope.source, {name: number}) for number in value)
     return tuple(one.positive(name) for one in each)

@@ -19,14 +19,15 @@ from engine.models.fields import Feature, Fields, display_name
 from engine.models.generic_table import CLASSES
 from engine.models.hf_rope import Positions, read_positions
 from engine.types import DecoderOptions, LayerOptions, ModelSpec, TensorInfo
+from engine.words import mark, tr
 
 _LACKED: tuple[Feature, ...] = (
-    ("num_local_experts", (0, 1), "a mixture of experts"),
-    ("num_experts", (0, 1), "a mixture of experts"),
-    ("attn_logit_softcapping", (), "soft-capped attention"),
-    ("final_logit_softcapping", (), "soft-capped logits"),
-    ("is_decoder", (True, False), "an encoder"),
-    ("use_bidirectional_attention", (False,), "attention that looks ahead"),
+    ("num_local_experts", (0, 1), mark("a mixture of experts")),
+    ("num_experts", (0, 1), mark("a mixture of experts")),
+    ("attn_logit_softcapping", (), mark("soft-capped attention")),
+    ("final_logit_softcapping", (), mark("soft-capped logits")),
+    ("is_decoder", (True, False), mark("an encoder")),
+    ("use_bidirectional_attention", (False,), mark("attention that looks ahead")),
 )
 _ACTIVATIONS = {
     "silu": "silu",
@@ -50,7 +51,10 @@ def check_architecture(path: str, config: Mapping[str, object]) -> Family | str:
     inner = text_config(path, config)
     model_type = inner.get("model_type")
     if not isinstance(model_type, str):
-        raise ModelFileError(f"{path}: model_type is missing.", "Download config.json again.")
+        raise ModelFileError(
+            tr("{path}: {field} is missing.").format(path=path, field="model_type"),
+            tr("Download {file} again.").format(file="config.json"),
+        )
     found = families.find("safetensors", model_type)
     classes = inner.get("architectures") or []
     name = classes[0] if isinstance(classes, list) and classes else None
@@ -59,8 +63,10 @@ def check_architecture(path: str, config: Mapping[str, object]) -> Family | str:
     shown_name = str(name or model_type)
     if (config.get("auto_map") or inner.get("auto_map")) and not _is_known(model_type, name):
         raise UnsafeModelError(
-            f"{path}: the model ({printable(shown_name)}) needs Python code of its own, which is never run.",
-            "Choose a model of a supported architecture, or its GGUF.",
+            tr("{path}: the model ({name}) needs Python code of its own, which is never run.").format(
+                path=path, name=printable(shown_name)
+            ),
+            tr("Choose a model of a supported architecture, or its GGUF."),
         )
     if generic_spec.knows(model_type):
         return generic_spec.check_class(path, model_type, name if inner is config else None)
@@ -85,19 +91,20 @@ def from_config(
     served, inner = check_architecture(path, config), text_config(path, config)
     _refuse_quantized(path, config, inner)
     if isinstance(served, str):
-        reason = f"the program has no decoder of its own for {inner['model_type']}"
+        reason = tr("the program has no decoder of its own for {type}").format(type=inner["model_type"])
         return generic_spec.from_config(folder, inner, files, tensors, served, reason)
     try:
         return _lean(folder, config, inner, served, files, tensors)
     except UnsupportedModelError as error:
+        if not error.reason:
+            raise
         plainer = {name: value for name, value in inner.items() if name not in _served_elsewhere(served)}
         try:
             _lean(folder, config, plainer, served, files, tensors)
         except UnsupportedModelError:
             raise error from None
-        reason = error.message.removeprefix(f"{path}: ").rstrip(".").removesuffix(", which is not supported")
         class_name = CLASSES[served.architecture]
-        return generic_spec.from_config(folder, inner, files, tensors, class_name, reason)
+        return generic_spec.from_config(folder, inner, files, tensors, class_name, error.reason)
 
 
 def _served_elsewhere(family: Family) -> tuple[str, ...]:
@@ -154,7 +161,8 @@ def text_config(path: str, config: Mapping[str, object]) -> Mapping[str, object]
     if inner is None:
         return config
     if not isinstance(inner, dict):
-        raise ModelFileError(f"{path}: text_config is {shown(inner)}, not an object.")
+        said = tr("{path}: {field} is {value}, not an object.")
+        raise ModelFileError(said.format(path=path, field="text_config", value=shown(inner)))
     outer = {name: config[name] for name in _OUTER if inner.get(name) is None and name in config}
     return {**inner, **outer} if outer else inner
 
@@ -164,8 +172,10 @@ def _refuse_quantized(path: str, *configs: Mapping[str, object]) -> None:
     if quantization:
         method = quantization.get("quant_method") if isinstance(quantization, dict) else None
         raise UnsupportedModelError(
-            f"{path}: the weights are quantized ({shown(method)}), which is not supported here.",
-            "Choose the original weights or a GGUF.",
+            tr("{path}: the weights are quantized ({method}), which is not supported here.").format(
+                path=path, method=shown(method)
+            ),
+            tr("Choose the original weights or a GGUF."),
         )
 
 
@@ -173,7 +183,8 @@ def _head_dim(fields: Fields, hidden: int, heads: int) -> int:
     """The stated size of a head, else hidden / heads."""
     head_dim = fields.integer("head_dim", 0, least=0)
     if not head_dim and hidden % heads:
-        raise fields.error("num_attention_heads", f"is {heads}, which does not divide hidden_size {hidden}")
+        said = tr("{field} is {heads}, which does not divide {divided}.")
+        raise fields.error("num_attention_heads", said, heads=heads, divided=f"hidden_size {hidden}")
     return head_dim or hidden // heads
 
 
@@ -207,8 +218,12 @@ def _activation(fields: Fields, family: Family) -> str:
     if name == "gelu" and family.architecture in _MEANT_TANH:
         name = "gelu_pytorch_tanh"
     if name not in _ACTIVATIONS:
+        known = {"name": shown(name), "known": ", ".join(_ACTIVATIONS)}
         raise UnsupportedModelError(
-            f"{fields.source}: the activation {shown(name)} is not supported ({', '.join(_ACTIVATIONS)} are)."
+            tr("{path}: the activation {name} is not supported ({known} are).").format(
+                path=fields.source, **known
+            ),
+            reason=tr("the activation {name} is not supported ({known} are)").format(**known),
         )
     return _ACTIVATIONS[name]
 
@@ -241,11 +256,14 @@ def _sliding(fields: Fields, family: Family, rotates: list[bool]) -> list[bool]:
     reads_types = family.full_every or "use_sliding_window" in family.defaults
     if given is not None and reads_types:
         if not isinstance(given, list) or len(given) != num_layers:
-            raise fields.error("layer_types", f"is not a list of {num_layers} types")
+            said = tr("{field} is not a list of {count} types.")
+            raise fields.error("layer_types", said, count=num_layers)
         unknown = [each for each in given if not isinstance(each, str) or each not in _LAYER_TYPES]
         if unknown:
             raise UnsupportedModelError(
-                f"{fields.source}: layers of the type {shown(unknown[0])} are not supported."
+                tr("{path}: layers of the type {type} are not supported.").format(
+                    path=fields.source, type=shown(unknown[0])
+                )
             )
         return [_LAYER_TYPES[each] for each in given]
     if family.full_every:
@@ -264,7 +282,8 @@ def _rotating(fields: Fields, family: Family, num_layers: int) -> list[bool]:
         return [True] * num_layers
     if given is not None:
         if not isinstance(given, list) or len(given) < num_layers or any(x not in (0, 1) for x in given):
-            raise fields.error("no_rope_layers", f"is not a list of {num_layers} zeros and ones")
+            said = tr("{field} is not a list of {count} zeros and ones.")
+            raise fields.error("no_rope_layers", said, count=num_layers)
         return [bool(each) for each in given[:num_layers]]
     period = fields.integer("no_rope_layer_interval", family.unrotated_every)
     return [(i + 1) % period != 0 for i in range(num_layers)]

@@ -18,6 +18,7 @@ from engine.models.layout import check_filled, check_layout, damaged, in_order
 from engine.models.signature import HEAD_BYTES, is_pickle, open_regular, readable, refusal
 from engine.quant import formats
 from engine.types import TensorInfo
+from engine.words import figure, tr
 
 MOST_HEADER_BYTES = 1 << 25
 """32 MiB hold about 250,000 tensors, ten times what the largest known files have."""
@@ -59,7 +60,7 @@ def _header(path: str, text: bytes, data_offset: int, file_bytes: int, file_inde
     entries = _parse(path, text)
     metadata = entries.pop("__metadata__", None) or {}
     if not isinstance(metadata, dict):
-        raise damaged(path, "__metadata__ is not an object")
+        raise damaged(path, tr("{field} is not an object").format(field="__metadata__"))
     tensors = in_order(_tensor(path, name, entry, data_offset, file_index) for name, entry in entries.items())
     _check_places(path, tensors, data_offset, file_bytes)
     texts = {str(key): str(value) for key, value in metadata.items()}
@@ -73,17 +74,19 @@ def _read_text(path: str, file: BinaryIO, file_bytes: int) -> tuple[bytes, int]:
     starts_well = len(head) > 8 and head[8:9] == b"{"
     is_other = not starts_well and (length > file_bytes or length == 0 or len(head) < 9)
     if is_pickle(head) or is_other:
-        raise refusal(path, head, "a safetensors file")
+        raise refusal(path, head, tr("a safetensors file"))
     if length > file_bytes - 8:
-        raise damaged(path, f"its header claims {length:,} bytes, but the file has only {file_bytes:,}")
+        said = tr("its header claims {claimed} bytes, but the file has only {size}")
+        raise damaged(path, said.format(claimed=figure(length), size=figure(file_bytes)))
     if length > MOST_HEADER_BYTES:
-        raise damaged(path, f"its header of {length:,} bytes is beyond the limit of {MOST_HEADER_BYTES:,}")
+        said = tr("its header of {size} bytes is beyond the limit of {most}")
+        raise damaged(path, said.format(size=figure(length), most=figure(MOST_HEADER_BYTES)))
     if not starts_well:
-        raise damaged(path, "its header is not a JSON object")
+        raise damaged(path, tr("its header is not a JSON object"))
     file.seek(8)
     text = file.read(length)
     if len(text) < length:
-        raise damaged(path, "the file became shorter while it was read")
+        raise damaged(path, tr("the file became shorter while it was read"))
     return text, 8 + length
 
 
@@ -91,36 +94,42 @@ def _parse(path: str, text: bytes) -> dict[str, object]:
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         values = dict(pairs)
         if len(values) < len(pairs):
-            raise ValueError("a name appears twice")
+            raise ValueError(tr("a name appears twice"))
         return values
 
     try:
         entries = json.loads(text.decode("utf-8"), object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
-        reason = "too deeply nested" if isinstance(error, RecursionError) else str(error)
-        raise damaged(path, f"its header is not valid JSON ({printable(reason, 120)})") from None
+        reason = tr("too deeply nested") if isinstance(error, RecursionError) else str(error)
+        said = tr("its header is not valid JSON ({reason})").format(reason=printable(reason, 120))
+        raise damaged(path, said) from None
     if not isinstance(entries, dict):
-        raise damaged(path, "its header is not a JSON object")
+        raise damaged(path, tr("its header is not a JSON object"))
     return entries
 
 
 def _tensor(path: str, name: str, entry: object, data_offset: int, file_index: int) -> TensorInfo:
-    title = f"tensor {shown(name)}"
     if not isinstance(entry, dict):
-        raise damaged(path, f"the entry of {title} is not an object")
+        raise damaged(path, tr("the entry of tensor {tensor} is not an object").format(tensor=shown(name)))
     type_name, shape, places = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
     if not isinstance(type_name, str) or not _are_sizes(shape) or not _are_sizes(places) or len(places) != 2:
-        raise damaged(path, f"the entry of {title} lacks a dtype, shape or data_offsets")
+        said = tr("the entry of tensor {tensor} lacks a dtype, shape or data_offsets")
+        raise damaged(path, said.format(tensor=shown(name)))
     if type_name not in formats.TENSOR_TYPES:
-        raise UnsupportedModelError(f"{path}: {title} has the unknown type {shown(type_name)}.")
+        said = tr("{path}: tensor {tensor} has the unknown type {type}.")
+        raise UnsupportedModelError(said.format(path=path, tensor=shown(name), type=shown(type_name)))
     begin, end = places
     try:
         # a tensor without elements is legal here, and only here
         expected = 0 if 0 in shape else formats.nbytes(type_name, shape)
     except ValueError as error:
-        raise damaged(path, f"{title} has an impossible shape: {error}") from None
+        said = tr("tensor {tensor} has an impossible shape: {reason}")
+        raise damaged(path, said.format(tensor=shown(name), reason=error)) from None
     if end - begin != expected:
-        raise damaged(path, f"{title} takes {end - begin:,} bytes, but its shape needs {expected:,}")
+        said = tr("tensor {tensor} takes {size} bytes, but its shape needs {needed}")
+        raise damaged(
+            path, said.format(tensor=shown(name), size=figure(end - begin), needed=figure(expected))
+        )
     return TensorInfo(name, tuple(shape), type_name, file_index, data_offset + begin, expected)
 
 
@@ -140,9 +149,10 @@ def _check_places(path: str, tensors: Sequence[TensorInfo], data_offset: int, fi
     for before, after in itertools.pairwise(tensors):
         gap = after.offset - before.offset - before.nbytes
         if gap > 0:
-            what = f"leave a hole of {gap:,} bytes between them"
-            raise damaged(path, f"tensors {shown(before.name)} and {shown(after.name)} {what}")
+            said = tr("tensors {first} and {second} leave a hole of {size} bytes between them")
+            names = {"first": shown(before.name), "second": shown(after.name)}
+            raise damaged(path, said.format(size=figure(gap), **names))
     check_layout(path, tensors, file_bytes)
     end = max((tensor.offset + tensor.nbytes for tensor in tensors), default=data_offset)
     if end < file_bytes or (tensors and tensors[0].offset != data_offset):
-        raise damaged(path, "the file holds bytes that belong to no tensor")
+        raise damaged(path, tr("the file holds bytes that belong to no tensor"))

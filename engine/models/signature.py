@@ -13,20 +13,21 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engine.errors import EngineError, ModelFileError, UnsafeModelError, UnsupportedModelError
+from engine.words import mark, tr
 
 HEAD_BYTES = 512
 """How many first bytes `refusal` wants to see."""
 
-_DOWNLOAD_HINT = "Download the file again."
-_CONVERT_HINT = "Convert the original model again with a current converter."
+_DOWNLOAD_HINT = mark("Download the file again.")
+_CONVERT_HINT = mark("Convert the original model again with a current converter.")
 _OLD_GGML = {b"lmgg": "GGML", b"fmgg": "GGMF", b"tjgg": "GGJT", b"algg": "GGLA"}
 _OLD_GGML |= {magic[::-1]: name for magic, name in _OLD_GGML.items()}
 _ARCHIVES = {
-    b"\x1f\x8b": "a gzip archive",
-    b"7z\xbc\xaf": "a 7-Zip archive",
-    b"Rar!": "a RAR archive",
-    b"\xfd7zX": "an xz archive",
-    b"\x28\xb5\x2f\xfd": "a Zstandard archive",
+    b"\x1f\x8b": mark("a gzip archive"),
+    b"7z\xbc\xaf": mark("a 7-Zip archive"),
+    b"Rar!": mark("a RAR archive"),
+    b"\xfd7zX": mark("an xz archive"),
+    b"\x28\xb5\x2f\xfd": mark("a Zstandard archive"),
 }
 
 
@@ -40,7 +41,8 @@ def open_regular(path: str) -> tuple[BinaryIO, int]:
             _check_regular(path, Path(path).stat().st_mode)
             file = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115 - the caller owns it
         except ValueError as error:  # no path of a file: it holds a NUL, or half a character
-            raise ModelFileError(f"{path}: cannot be opened ({error}).", "Check the path.") from None
+            said = tr("{path}: cannot be opened ({error}).").format(path=path, error=error)
+            raise ModelFileError(said, tr("Check the path.")) from None
         try:
             status = os.fstat(file.fileno())
             _check_regular(path, status.st_mode)  # it may be another file by now
@@ -56,21 +58,24 @@ def readable(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise ModelFileError(f"{path}: there is no such file.", "Check the path.") from None
+        said = tr("{path}: there is no such file.").format(path=path)
+        raise ModelFileError(said, tr("Check the path.")) from None
     except PermissionError:
-        raise ModelFileError(
-            f"{path}: no permission to read this file.", "Give yourself the right to read it."
-        ) from None
+        said = tr("{path}: no permission to read this file.").format(path=path)
+        raise ModelFileError(said, tr("Give yourself the right to read it.")) from None
     except OSError as error:
-        reason = error.strerror or error
-        raise ModelFileError(f"{path}: cannot be read ({reason}).", "Check the disk it lies on.") from None
+        said = tr("{path}: cannot be read ({reason}).").format(path=path, reason=error.strerror or error)
+        raise ModelFileError(said, tr("Check the disk it lies on.")) from None
 
 
 def _check_regular(path: str, mode: int) -> None:
     if stat.S_ISDIR(mode):
-        raise ModelFileError(f"{path}: this is a folder, not a model file.", "Choose a model file.")
-    if not stat.S_ISREG(mode):
-        raise ModelFileError(f"{path}: this is not a regular file.", "Choose a model file.")
+        said = tr("{path}: this is a folder, not a model file.")
+    elif not stat.S_ISREG(mode):
+        said = tr("{path}: this is not a regular file.")
+    else:
+        return
+    raise ModelFileError(said.format(path=path), tr("Choose a model file."))
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
@@ -79,11 +84,12 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 
 def refusal(path: str, head: bytes, wanted: str) -> EngineError:
-    """Why a file that should be `wanted` ("a GGUF file") is not one, named by its first bytes."""
-    if not head:
-        return ModelFileError(f"{path}: the file is empty (0 bytes).", _DOWNLOAD_HINT)
+    """Why a file that should be `wanted` ("a GGUF file", translated) is not one, named by its first bytes."""
     if not head.strip(b"\0"):
-        return ModelFileError(f"{path}: the file begins with zeros; its download was cut.", _DOWNLOAD_HINT)
+        said = tr("{path}: the file begins with zeros; its download was cut.")
+        if not head:
+            said = tr("{path}: the file is empty (0 bytes).")
+        return ModelFileError(said.format(path=path), tr(_DOWNLOAD_HINT))
     return _binary_refusal(path, head, wanted) or _text_refusal(path, head, wanted)
 
 
@@ -91,22 +97,28 @@ def _binary_refusal(path: str, head: bytes, wanted: str) -> EngineError | None:
     """The refusal for a known binary signature, or None."""
     magic = head[:4]
     if magic in (b"GGUF", b"FUGG"):
-        return ModelFileError(f"{path}: this is a GGUF file, not {wanted}.", "Rename it to end in .gguf.")
+        said = tr("{path}: this is a GGUF file, not {wanted}.").format(path=path, wanted=wanted)
+        return ModelFileError(said, tr("Rename it to end in .gguf."))
     if magic in _OLD_GGML:
-        text = f"{path}: this is an old {_OLD_GGML[magic]} file, a format from before GGUF."
-        return UnsupportedModelError(text, _CONVERT_HINT)
+        said = tr("{path}: this is an old {format} file, a format from before GGUF.")
+        return UnsupportedModelError(said.format(path=path, format=_OLD_GGML[magic]), tr(_CONVERT_HINT))
     if is_pickle(head):
-        text = f"{path}: this is a Python pickle, not {wanted}; opening it could run code."
-        return UnsafeModelError(text, "Get the model as safetensors or GGUF.")
+        said = tr("{path}: this is a Python pickle, not {wanted}; opening it could run code.")
+        return UnsafeModelError(
+            said.format(path=path, wanted=wanted), tr("Get the model as safetensors or GGUF.")
+        )
     if magic == b"PK\x03\x04":
-        return ModelFileError(f"{path}: this is a zip archive, not {wanted}.", "Unpack it first.")
+        said = tr("{path}: this is a zip archive, not {wanted}.").format(path=path, wanted=wanted)
+        return ModelFileError(said, tr("Unpack it first."))
     for start, name in _ARCHIVES.items():
         if head.startswith(start):
-            return ModelFileError(f"{path}: this is {name}, not {wanted}.", "Unpack it first.")
+            said = tr("{path}: this is {what}, not {wanted}.")
+            return ModelFileError(
+                said.format(path=path, what=tr(name), wanted=wanted), tr("Unpack it first.")
+            )
     if len(head) > 9 and head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 1 << 32:
-        return ModelFileError(
-            f"{path}: this is a safetensors file, not {wanted}.", "Open its folder with config.json instead."
-        )
+        said = tr("{path}: this is a safetensors file, not {wanted}.").format(path=path, wanted=wanted)
+        return ModelFileError(said, tr("Open its folder with config.json instead."))
     return None
 
 
@@ -114,16 +126,18 @@ def _text_refusal(path: str, head: bytes, wanted: str) -> EngineError:
     """The refusal for text that stands where a model should be, or for nothing known."""
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if start.startswith(b"version https://git-lfs"):
-        text = f"{path}: this is a Git LFS pointer; the real file was not fetched."
-        return ModelFileError(text, "Run `git lfs pull`, or download the file itself.")
+        said = tr("{path}: this is a Git LFS pointer; the real file was not fetched.").format(path=path)
+        return ModelFileError(said, tr("Run `git lfs pull`, or download the file itself."))
     if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<head", b"<error")):
-        text = f"{path}: this is a web page, not {wanted}; the download failed."
-        return ModelFileError(text, _DOWNLOAD_HINT)
-    if start.startswith((b"{", b"[")):
-        return ModelFileError(f"{path}: this is JSON text, not {wanted}.", _DOWNLOAD_HINT)
-    if start.startswith((b"invalid username", b"entry not found", b"access to model", b"unauthorized")):
-        return ModelFileError(f"{path}: this is a server's error message, not {wanted}.", _DOWNLOAD_HINT)
-    return ModelFileError(f"{path}: this is not {wanted} (its first bytes are {head[:4].hex(' ')}).")
+        said = tr("{path}: this is a web page, not {wanted}; the download failed.")
+    elif start.startswith((b"{", b"[")):
+        said = tr("{path}: this is JSON text, not {wanted}.")
+    elif start.startswith((b"invalid username", b"entry not found", b"access to model", b"unauthorized")):
+        said = tr("{path}: this is a server's error message, not {wanted}.")
+    else:
+        said = tr("{path}: this is not {wanted} (its first bytes are {bytes}).")
+        return ModelFileError(said.format(path=path, wanted=wanted, bytes=head[:4].hex(" ")))
+    return ModelFileError(said.format(path=path, wanted=wanted), tr(_DOWNLOAD_HINT))
 
 
 def is_pickle(head: bytes) -> bool:

@@ -14,8 +14,10 @@ from pathlib import Path
 from engine.errors import EngineError, ModelFileError, UnsupportedModelError
 from engine.foreign import plain_errors, shown
 from engine.models import families, gguf, gguf_parts, gguf_spec, hf_folder, hf_spec, safetensors_header
+from engine.models.layout import missing_tensors
 from engine.quant import formats
 from engine.types import ModelSpec, TensorInfo
+from engine.words import figure, tr
 
 # Several times what the largest published models have.
 _MOST = {
@@ -28,7 +30,6 @@ _MOST = {
 }
 _MOST_QUERY_SIZE = 1 << 18  # of all heads together
 
-_OTHER_TYPE = "Choose another quantization of this model, such as Q4_K_M or Q8_0."
 _EXPERTS = re.compile(r"_exps?\b|experts?\b|ffn_gate_inp|block_sparse_moe")
 
 
@@ -43,7 +44,8 @@ def read_spec(path: str) -> ModelSpec:
     try:
         return _read(path)
     except OSError as error:
-        raise ModelFileError(f"{path}: cannot be read ({error.strerror or error}).") from None
+        said = tr("{path}: cannot be read ({reason}).")
+        raise ModelFileError(said.format(path=path, reason=error.strerror or error)) from None
 
 
 def _read(path: str) -> ModelSpec:
@@ -57,8 +59,8 @@ def _read(path: str) -> ModelSpec:
         raise hf_folder.pickle_refusal(path)
     if gguf_parts.is_cut_by_hand(name):
         raise ModelFileError(
-            f"{path}: this is one piece of a file that was cut by hand.",
-            "Join the pieces in order into one .gguf file (`cat` or `copy /b`).",
+            tr("{path}: this is one piece of a file that was cut by hand.").format(path=path),
+            tr("Join the pieces in order into one .gguf file (`cat` or `copy /b`)."),
         )
     return from_gguf(gguf_parts.read_header(path))
 
@@ -132,12 +134,13 @@ def _is_model_folder(folder: Path) -> bool:
 def _read_weight_file(path: Path) -> ModelSpec:
     """A file of a model folder stands for the folder; without config.json, say what the file is."""
     if not path.exists():
-        raise ModelFileError(f"{path}: there is no such file.", "Check the path.")
+        raise ModelFileError(tr("{path}: there is no such file.").format(path=path), tr("Check the path."))
     if not (path.parent / "config.json").is_file():
         if path.suffix.lower() == ".safetensors":
             safetensors_header.read(str(path))
         raise ModelFileError(
-            f"{path}: config.json is missing beside it.", "Download the model's whole folder."
+            tr("{path}: {name} is missing beside it.").format(path=path, name="config.json"),
+            tr("Download the model's whole folder."),
         )
     return _read_folder(path.parent)
 
@@ -147,11 +150,13 @@ def _read_folder(folder: Path) -> ModelSpec:
     ggufs, has_weights = gguf_parts.models(names), hf_folder.has_weights(names)
     if ggufs and not has_weights:
         if len(ggufs) > 1:
-            raise ModelFileError(f"{folder}: there are {len(ggufs)} GGUF models here.", "Choose one of them.")
+            said = tr("{path}: there are {count} GGUF models here.").format(path=folder, count=len(ggufs))
+            raise ModelFileError(said, tr("Choose one of them."))
         return read_spec(str(folder / ggufs[0]))
     if "config.json" not in names:
         if has_weights:
-            raise ModelFileError(f"{folder}: config.json is missing.", "Download the model's whole folder.")
+            said = tr("{path}: {name} is missing.").format(path=folder, name="config.json")
+            raise ModelFileError(said, tr("Download the model's whole folder."))
         hf_folder.read_weights(folder)  # names what is there instead
     config = hf_folder.read_json(folder / "config.json")
     hf_spec.check_architecture(str(folder / "config.json"), config)
@@ -177,11 +182,7 @@ def _checked(spec: ModelSpec) -> ModelSpec:
         raise _extra_refusal(spec, family.title, extra)
     missing = [name for name in names.values() if name not in stored]
     if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise ModelFileError(
-            f"{spec.path}: tensor {missing[0]!r}{more} is missing.",
-            "The model is incomplete: download it again.",
-        )
+        raise missing_tensors(spec.path, repr(missing[0]), len(missing))
     shapes = families.tensor_shapes(spec)
     for word, name in names.items():
         _check_tensor(spec, stored[name], shapes[word])
@@ -192,22 +193,28 @@ def _check_sizes(spec: ModelSpec) -> None:
     # every layer has tensors, so a claim beyond their number is a lie that would cost time below
     if spec.num_layers > len(spec.tensors):
         raise ModelFileError(
-            f"{spec.path}: the model claims {spec.num_layers:,} layers,"
-            f" but the file holds only {len(spec.tensors):,} tensors."
+            tr("{path}: the model claims {layers} layers, but the file holds only {tensors} tensors.").format(
+                path=spec.path, layers=figure(spec.num_layers), tensors=figure(len(spec.tensors))
+            )
         )
     sizes = {name: int(getattr(spec, name)) for name in _MOST}
     limits = _MOST | {"num_heads × head_dim": _MOST_QUERY_SIZE}
     for name, size in (sizes | {"num_heads × head_dim": spec.num_heads * spec.head_dim}).items():
         if size > limits[name]:
-            raise ModelFileError(f"{spec.path}: {name} is {size:,}; at most {limits[name]:,} are believable.")
+            said = tr("{path}: {field} is {size}; at most {most} are believable.")
+            most = figure(limits[name])
+            raise ModelFileError(said.format(path=spec.path, field=name, size=figure(size), most=most))
 
 
 def _check_heads(spec: ModelSpec) -> None:
     if spec.head_dim % 2:
-        raise ModelFileError(f"{spec.path}: heads of {spec.head_dim} numbers cannot be rotated in pairs.")
+        said = tr("{path}: heads of {size} numbers cannot be rotated in pairs.")
+        raise ModelFileError(said.format(path=spec.path, size=spec.head_dim))
     if spec.num_heads % spec.num_kv_heads:
         raise ModelFileError(
-            f"{spec.path}: {spec.num_heads} heads cannot share {spec.num_kv_heads} key heads evenly."
+            tr("{path}: {heads} heads cannot share {key_heads} key heads evenly.").format(
+                path=spec.path, heads=spec.num_heads, key_heads=spec.num_kv_heads
+            )
         )
 
 
@@ -215,12 +222,16 @@ def _check_tensor(spec: ModelSpec, tensor: TensorInfo, shape: tuple[int, ...]) -
     path = spec.files[tensor.file]
     if not formats.TENSOR_TYPES[tensor.type].supported:
         raise UnsupportedModelError(
-            f"{path}: tensor {tensor.name!r} has the type {tensor.type}, which is not supported.", _OTHER_TYPE
+            tr("{path}: tensor {tensor} has the type {type}, which is not supported.").format(
+                path=path, tensor=repr(tensor.name), type=tensor.type
+            ),
+            tr("Choose another quantization of this model, such as Q4_K_M or Q8_0."),
         )
     if tensor.shape != shape:
         raise ModelFileError(
-            f"{path}: tensor {tensor.name!r} has the shape {list(tensor.shape)},"
-            f" but the model's description needs {list(shape)}."
+            tr(
+                "{path}: tensor {tensor} has the shape {shape}, but the model's description needs {needed}."
+            ).format(path=path, tensor=repr(tensor.name), shape=list(tensor.shape), needed=list(shape))
         )
 
 
@@ -228,12 +239,13 @@ def _extra_refusal(spec: ModelSpec, title: str, extra: list[str]) -> Unsupported
     """Tensors the decoder would leave out are features it lacks: an answer without them would be noise."""
     name = extra[0]
     if any(_EXPERTS.search(each) for each in extra):
-        what = "a mixture of experts"
+        said = tr("{path}: the model has a mixture of experts ({tensor}), which is not supported.")
     elif any(each.endswith(".bias") for each in extra):
-        what = "biases"
+        said = tr("{path}: the model has biases ({tensor}), which is not supported.")
         name = next(each for each in extra if each.endswith(".bias"))
     else:
-        what = f"tensors that the {title} architecture here does not know"
-    return UnsupportedModelError(
-        f"{spec.path}: the model has {what} ({shown(name)}), which is not supported."
-    )
+        said = tr(
+            "{path}: the model has tensors that the {title} architecture here does not know ({tensor}),"
+            " which is not supported."
+        )
+    return UnsupportedModelError(said.format(path=spec.path, title=title, tensor=shown(name)))

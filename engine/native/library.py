@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
+from engine.words import mark, tr
+
 ABI_VERSION = 4  # DK_ABI_VERSION of decodeck.h
 VARIABLE = "DECODECK_NATIVE"  # off, auto, or an instruction set by name: for tests and trouble-shooting
 INSTRUCTION_SETS = ("avx512vnni", "avx2", "neon", "scalar")
-_LOSS = "decoding runs on torch's own kernels and is slower."
+_LOSS = mark("{reason}: decoding runs on torch's own kernels and is slower.")
 
 
 class Format(IntEnum):
@@ -222,14 +224,15 @@ def connect_parallel(library: NativeLibrary) -> str:
     folder = Path(torch.__file__).parent / "lib"
     torch_cpu = next(folder.glob("libtorch_cpu.*"), None)
     if torch_cpu is None:
-        return f"There is no libtorch_cpu in {folder}: the native kernels use one thread."
+        said = tr("There is no libtorch_cpu in {folder}: the native kernels use one thread.")
+        return said.format(folder=folder)
     try:
         runtime = ctypes.CDLL(str(torch_cpu))  # its names include those of the libraries it needs
         addresses = [
             ctypes.cast(runtime[name], c_void_p) for name in ("GOMP_parallel", "omp_get_num_threads")
         ]
     except (OSError, AttributeError):
-        return "torch brings no GNU-compatible OpenMP here: the native kernels use one thread."
+        return tr("torch brings no GNU-compatible OpenMP here: the native kernels use one thread.")
     library.functions.dk_set_parallel(*addresses)
     return ""
 
@@ -239,38 +242,44 @@ def _find() -> NativeLibrary | str:
     """The library, or why there is none. Two threads may both get here: the second changes nothing."""
     wish = os.environ.get(VARIABLE, "").strip().lower() or "auto"
     if wish == "off":
-        return f"The native kernels are switched off by {VARIABLE}=off: {_LOSS}"
+        said = tr("The native kernels are switched off by {setting}").format(setting=f"{VARIABLE}=off")
+        return tr(_LOSS).format(reason=said)
     if wish not in ("auto", *INSTRUCTION_SETS):
         known = ", ".join(("off", "auto", *INSTRUCTION_SETS))
-        return f"{VARIABLE}={wish} is none of {known}: {_LOSS}"
+        said = tr("{setting} is none of {known}").format(setting=f"{VARIABLE}={wish}", known=known)
+        return tr(_LOSS).format(reason=said)
     path = library_path()
     if not path.is_file() and os.name == "nt":
-        return f"The native kernels are not built on Windows yet: {_LOSS}"
+        return tr(_LOSS).format(reason=tr("The native kernels are not built on Windows yet"))
     if not path.is_file():
-        return (
-            f"The native kernels were not built (no C++ compiler at install time, or it failed): {_LOSS} "
-            "Install a C++ compiler and run pip install again."
-        )
+        said = tr("The native kernels were not built (no C++ compiler at install time, or it failed)")
+        hint = tr("Install a C++ compiler and run pip install again.")
+        return f"{tr(_LOSS).format(reason=said)} {hint}"
     functions = _open(path)
     return functions if isinstance(functions, str) else _choose(path, functions, wish)
 
 
 def _open(path: Path) -> ctypes.CDLL | str:
     """The file as a library whose functions are declared, or what is wrong with it."""
-    again = f"{_LOSS} Run pip install again."
     try:
         if _is_cut_off(path):
-            return f"The native kernels' file is incomplete: {again}"
+            return _again(tr("The native kernels' file is incomplete"))
         functions = ctypes.CDLL(str(path))
         version = functions.dk_abi_version()
         if version != ABI_VERSION:
-            return f"The native kernels are of another version ({version}, not {ABI_VERSION}): {again}"
+            said = tr("The native kernels are of another version ({version}, not {needed})")
+            return _again(said.format(version=version, needed=ABI_VERSION))
         for name, (result, arguments) in _FUNCTIONS.items():
             function = getattr(functions, name)
             function.restype, function.argtypes = result, arguments
     except (OSError, AttributeError) as error:
-        return f"The native kernels cannot be loaded ({error}): {again}"
+        return _again(tr("The native kernels cannot be loaded ({error})").format(error=error))
     return functions
+
+
+def _again(reason: str) -> str:
+    again = tr("Run pip install again.")
+    return f"{tr(_LOSS).format(reason=reason)} {again}"
 
 
 def _is_cut_off(path: Path) -> bool:
@@ -291,7 +300,9 @@ def _choose(path: Path, functions: ctypes.CDLL, wish: str) -> NativeLibrary | st
     supported = _supported(functions)
     name = supported[0] if wish == "auto" and supported else wish
     if functions.dk_use(name.encode()) != 0:
-        return f"{VARIABLE}={wish}, but this processor has {', '.join(supported)} alone: {_LOSS}"
+        said = tr("{setting}, but this processor has {known} alone")
+        said = said.format(setting=f"{VARIABLE}={wish}", known=", ".join(supported))
+        return tr(_LOSS).format(reason=said)
     return NativeLibrary(path, name, functions)
 
 

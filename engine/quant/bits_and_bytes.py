@@ -22,6 +22,7 @@ from engine.fit.kernels import kernel_name
 from engine.foreign import one_line
 from engine.offline import offline
 from engine.quant.formats import WEIGHT_FORMATS
+from engine.words import tr
 
 NF4_GROUP = WEIGHT_FORMATS["nf4"].group
 _OUTLIER = 6.0  # an input that reaches so far is multiplied in 16 bits: the paper's threshold
@@ -40,8 +41,8 @@ def functional() -> Any:
             warnings.simplefilter("ignore")
             return importlib.import_module("bitsandbytes.functional")
     except (ImportError, OSError, RuntimeError, AttributeError) as error:
-        sentence = f"bitsandbytes cannot be used here ({one_line(str(error))})."
-        raise WishError(sentence, "Choose int4 or int8.") from None
+        sentence = tr("bitsandbytes cannot be used here ({reason}).").format(reason=one_line(str(error)))
+        raise WishError(sentence, tr("Choose int4 or int8.")) from None
 
 
 @contextmanager

@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.words import figure, tr
+
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
@@ -114,7 +116,9 @@ def ggml_name(ggml_id: int) -> str:
     if kind is not None:
         return kind.name
     withdrawn = _WITHDRAWN.get(ggml_id)
-    return f"{withdrawn} (withdrawn from GGUF)" if withdrawn else f"number {ggml_id} (unknown)"
+    if withdrawn:
+        return tr("{type} (withdrawn from GGUF)").format(type=withdrawn)
+    return tr("number {number} (unknown)").format(number=ggml_id)
 
 
 def nbytes(type_name: str, shape: Sequence[int]) -> int:
@@ -125,13 +129,14 @@ def nbytes(type_name: str, shape: Sequence[int]) -> int:
     """
     kind = TENSOR_TYPES[type_name]
     if any(size < 1 for size in shape):
-        raise ValueError(f"the shape {list(shape)} has a size below 1")
+        raise ValueError(tr("the shape {shape} has a size below 1").format(shape=list(shape)))
     row = shape[-1] if shape else 1
     if row % kind.block:
-        raise ValueError(f"{type_name} needs rows of a multiple of {kind.block} elements, not {row:,}")
+        said = tr("{type} needs rows of a multiple of {multiple} elements, not {row}")
+        raise ValueError(said.format(type=type_name, multiple=kind.block, row=figure(row)))
     size = math.prod(shape) // kind.block * kind.block_bytes
     if size >= 1 << 63:
-        raise ValueError(f"the shape {list(shape)} is larger than any file")
+        raise ValueError(tr("the shape {shape} is larger than any file").format(shape=list(shape)))
     return size
 
 

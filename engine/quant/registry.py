@@ -16,9 +16,11 @@ from engine.fit.kernels import TIMED_ROWS, kernel_name, kernel_pair
 from engine.fit.plan import replanned
 from engine.hardware.kernel_times import KernelTimesFile
 from engine.hardware.probe import cache_bytes
+from engine.machine import KernelPair, KernelTimes
 from engine.native import library as native
 from engine.quant.candidates import Bench, Candidate, Maker, Memory, Product, Shape, makers, running
-from engine.types import KernelPair, KernelTimes, LoadPlan
+from engine.quant.thread_choice import UNDISTURBED, Clocks
+from engine.types import LoadPlan
 from engine.waiting import drained
 
 REPEATS = 7
@@ -48,6 +50,8 @@ class Measured:
     rows: int  # of the input
     us: float  # of one product, median
     read_bytes: int  # of weights and scales by one product
+    least_us: float  # of the quickest sample: what other programs did is not in it
+    cores: float  # processor time of all samples for each second of them
 
     @property
     def gbps(self) -> float:
@@ -74,9 +78,8 @@ def measure(
     its weights itself, or one matrix where that is larger; given back at the end.
     """
     chosen = makers(formats) if contenders is None else contenders
-    return drained(
-        _measuring(shapes, rows, threads, chosen, leave_out, spread_caches, _Pace(clock, repeats, sample_s))
-    )
+    pace = _Pace(Clocks(clock), repeats, sample_s)
+    return drained(_measuring(shapes, rows, threads, chosen, leave_out, spread_caches, pace))
 
 
 def _measuring(
@@ -101,11 +104,10 @@ def _measuring(
     return measured
 
 
-def time_pair(
-    pair: KernelPair, clock: Clock = time.perf_counter
-) -> Generator[None, None, KernelTimes | None]:
+def time_pair(pair: KernelPair, clocks: Clocks | None = None) -> Generator[None, None, KernelTimes | None]:
     """Time both homes of a matrix, in some tens of milliseconds and in pieces of a few; None where one of
-    them does not work.
+    them does not work, or where others took processor time that our kernel could have had: what is kept for
+    good must not rest on a moment when the machine was busy.
     """
     library = native.load()
     if library is None:
@@ -120,10 +122,11 @@ def time_pair(
         contenders,
         lambda name, reason: None,
         _PAIR_SPREAD_CACHES,
-        _Pace(clock, _PAIR_REPEATS, _PAIR_SAMPLE_S),
+        _Pace(clocks or Clocks(), _PAIR_REPEATS, _PAIR_SAMPLE_S),
     )
-    took = {(each.name, each.rows): each.us for each in measured}
-    if len(took) < 2 * len(TIMED_ROWS):
+    took = {(each.name, each.rows): each.least_us for each in measured}
+    is_disturbed = any(each.name == ours and each.cores < UNDISTURBED * pair.threads for each in measured)
+    if len(took) < 2 * len(TIMED_ROWS) or is_disturbed:
         return None
     native_us, stock_us = (sum(took[name, num] for num in TIMED_ROWS) for name in (ours, stock))
     return KernelTimes(pair, native_us, stock_us)
@@ -195,9 +198,9 @@ class KernelChoice:
 
 @dataclass(frozen=True, slots=True)
 class _Pace:
-    """How long is measured, and by which clock."""
+    """How long is measured, and by which clocks."""
 
-    clock: Clock
+    clocks: Clocks
     repeats: int
     sample_s: float
 
@@ -210,6 +213,8 @@ class _Run:
     multiply: Product
     count: int = 1  # products of a sample
     taken: list[float] = field(default_factory=list)
+    wall_s: float = 0.0  # of all samples, and the processor time in it
+    cpu_s: float = 0.0
 
 
 class _Race:
@@ -255,6 +260,7 @@ class _Race:
                 run = _Run(candidate, candidate.prepare(num))
             self._sample(run)
             once_s = max(self._sample(run), 1e-7)
+            run.wall_s = run.cpu_s = 0.0
         except Exception as error:
             self._drop(candidate, error)
             return None
@@ -277,17 +283,22 @@ class _Race:
         self._leave_out(candidate.name, _reason(error))
 
     def _sample(self, run: _Run) -> float:
-        cursor, copies, clock = run.candidate.cursor, run.candidate.num_copies, self._pace.clock
+        cursor, copies, clocks = run.candidate.cursor, run.candidate.num_copies, self._pace.clocks
         with running(self._threads):
-            started = clock()
+            started, worked = clocks.wall(), clocks.cpu()
             for _ in range(run.count):
                 run.multiply(cursor.next(copies))
-            return (clock() - started) / run.count
+            took_s = clocks.wall() - started
+            run.cpu_s += clocks.cpu() - worked
+        run.wall_s += took_s
+        return took_s / run.count
 
     def _measured(self, run: _Run, num: int) -> Measured:
         seconds, made = max(statistics.median(run.taken), 1e-9), run.candidate
         self._row_s[made.name] = seconds / num
-        return Measured(made.name, made.format, made.bits, self._shape, num, 1e6 * seconds, made.nbytes)
+        least_us, cores = 1e6 * max(min(run.taken), 1e-9), run.cpu_s / max(run.wall_s, 1e-9)
+        us, shape = 1e6 * seconds, self._shape
+        return Measured(made.name, made.format, made.bits, shape, num, us, made.nbytes, least_us, cores)
 
 
 def _candidates(

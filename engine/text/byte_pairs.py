@@ -13,6 +13,7 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from engine.text.backend import refusals
 from engine.text.splitting import Rule
 from engine.text.vocabulary import BYTE_LETTERS, SPACE
+from engine.words import tr
 
 # Bytes that everyday text is made of. Published vocabularies lack some others, which hardly ever occur.
 _TEXT_BYTES = frozenset({0x09, 0x0A, *range(0x20, 0x7F), *range(0x80, 0xC0), *range(0xC2, 0xF1)})
@@ -25,9 +26,10 @@ def build(vocab: dict[str, int], merges: Sequence[str], rule: Rule, warnings: li
     """
     pairs = _pairs(merges, vocab)
     if len(pairs) < len(merges):
-        warnings.append(f"{len(merges) - len(pairs)} merges lead out of the vocabulary; ignored.")
+        said = tr("{count} merges lead out of the vocabulary; ignored.")
+        warnings.append(said.format(count=len(merges) - len(pairs)))
     steps: list[Any] = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in rule.patterns]
-    with refusals("The file's tokenizer cannot be used"):
+    with refusals(tr("The file's tokenizer cannot be used")):
         if rule.marks_spaces:
             backend = Tokenizer(models.BPE(vocab=vocab, merges=pairs, byte_fallback=True))
             backend.normalizer = normalizers.Replace(" ", SPACE)
@@ -42,7 +44,8 @@ def build(vocab: dict[str, int], merges: Sequence[str], rule: Rule, warnings: li
 def _count_missing_bytes(vocab: Collection[str], warnings: list[str]) -> None:
     lacking = sum(byte in _TEXT_BYTES and letter not in vocab for letter, byte in BYTE_LETTERS.items())
     if lacking:
-        warnings.append(f"The vocabulary lacks {lacking} of the bytes of text: some characters get lost.")
+        said = tr("The vocabulary lacks {count} of the bytes of text: some characters get lost.")
+        warnings.append(said.format(count=lacking))
 
 
 def _pairs(merges: Sequence[str], vocab: Collection[str]) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from engine.text.prompt import Part
 from engine.text.template import ChatTemplate
 from engine.text.turns import readable
 from engine.types import Message, TemplateOptions
+from engine.words import tr
 
 _MARK = "\U0010fff2\U0010ffe1\U0010fff2"  # private use: no message has it, and none is disguised by it
 
@@ -35,7 +36,8 @@ def last_answer(messages: Sequence[Message]) -> Message:
     last = readable(messages[-1:])[0] if messages else Message("user", "")
     if last.role != "assistant" or last.tool_calls:
         raise WishError(
-            "There is no unfinished answer to continue.", "Ask a question, or continue a model's message."
+            tr("There is no unfinished answer to continue."),
+            tr("Ask a question, or continue a model's message."),
         )
     return last
 
@@ -160,5 +162,6 @@ def _answer_tag(marked: str, answer: Message, grammar: Grammar) -> str:
 
 def _no_place() -> TemplateError:
     return TemplateError(
-        "This model's chat template has no place for an unfinished thought.", "Have it answer anew instead."
+        tr("This model's chat template has no place for an unfinished thought."),
+        tr("Have it answer anew instead."),
     )

@@ -19,6 +19,7 @@ from jinja2.utils import pass_environment, pass_eval_context
 
 from engine.text.guarded import argument, check_percent, check_replace, check_reverse_search, count_lines
 from engine.text.limits import Allowance, LimitExceededError
+from engine.words import tr
 
 Check = Callable[[Allowance, Any, Sequence[Any], dict[str, Any]], None]
 GetAllowance = Callable[[], Allowance]
@@ -117,7 +118,7 @@ def _check_iterable(allowance: Allowance, value: Any, _args: Sequence[Any], _kwa
 def _check_sum(allowance: Allowance, value: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     _check_iterable(allowance, value, args, kwargs)
     if not isinstance(argument(args, kwargs, 1, "start", 0), int | float):
-        raise LimitExceededError("it sums up lists, which takes too long")  # quadratic, in one go
+        raise LimitExceededError(tr("it sums up lists, which takes too long"))  # quadratic, in one go
 
 
 def _check_indent(allowance: Allowance, value: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:

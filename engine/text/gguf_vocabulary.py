@@ -30,6 +30,7 @@ from engine.text.vocabulary import (
     marked_bytes,
     missing,
 )
+from engine.words import tr
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
 # A control token of this name ends a turn; a user-defined one may be a tag of HTML.
@@ -61,9 +62,8 @@ class _Table:
             return default if usual else None
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(self.tokens):
             return value
-        self.warnings.append(
-            f"The {key} {shown(value)} is outside the vocabulary of {len(self.tokens)} tokens; ignored."
-        )
+        said = tr("The {key} {value} is outside the vocabulary of {count} tokens; ignored.")
+        self.warnings.append(said.format(key=key, value=shown(value), count=len(self.tokens)))
         return None
 
     def text(self, token_id: int | None) -> str:
@@ -126,21 +126,23 @@ def _kind(metadata: dict[str, Any]) -> Callable[[_Table], _Coding]:
     """What builds the encoder; a kind or a rule that is not known here is refused by name."""
     model = metadata.get("tokenizer.ggml.model")
     if model is None:
-        raise missing("the file has no tokenizer")
+        raise missing(tr("the file has no tokenizer"))
     if model == "llama":
         return _sentence_piece
     if model not in ("gpt2", "gemma4"):
         raise TokenizerError(
-            f"The tokenizer kind {shown(model)} is not supported.",
-            "Models with a BPE or SentencePiece tokenizer (gpt2, gemma4, llama) run.",
+            tr("The tokenizer kind {kind} is not supported.").format(kind=shown(model)),
+            tr("Models with a BPE or SentencePiece tokenizer (gpt2, gemma4, llama) run."),
         )
     pre = "gemma4" if model == "gemma4" else metadata.get("tokenizer.ggml.pre")
     if pre is None:
-        raise missing("the file does not say how its tokenizer splits text (tokenizer.ggml.pre)")
+        raise missing(tr("the file does not say how its tokenizer splits text (tokenizer.ggml.pre)"))
     if not isinstance(pre, str) or pre not in RULES:
         raise TokenizerError(
-            f"The tokenizer splits text by an unknown rule, {shown(pre)} (tokenizer.ggml.pre).",
-            f"Known rules: {', '.join(sorted(RULES))}.",
+            tr("The tokenizer splits text by an unknown rule, {rule} (tokenizer.ggml.pre).").format(
+                rule=shown(pre)
+            ),
+            tr("Known rules: {rules}.").format(rules=", ".join(sorted(RULES))),
         )
     return lambda table: _byte_pairs(table, f"{model}/{pre}", RULES[pre])
 
@@ -149,7 +151,8 @@ def _strings(metadata: dict[str, Any], key: str) -> list[str]:
     """A list of texts that must be there and not empty."""
     values = metadata.get(f"tokenizer.ggml.{key}")
     if not isinstance(values, list) or not values or not isinstance(values[0], str):
-        raise missing(f"its tokenizer has no {key} (tokenizer.ggml.{key})")
+        said = tr("its tokenizer has no {key} ({name})")
+        raise missing(said.format(key=key, name=f"tokenizer.ggml.{key}"))
     return values
 
 
@@ -159,7 +162,7 @@ def _types(metadata: dict[str, Any], num_tokens: int) -> list[int]:
     if types is None:
         return [_NORMAL] * num_tokens
     if not isinstance(types, list) or len(types) != num_tokens or set(map(type, types)) != {int}:
-        raise missing("its tokenizer has not one type for each token (tokenizer.ggml.token_type)")
+        raise missing(tr("its tokenizer has not one type for each token (tokenizer.ggml.token_type)"))
     return types
 
 
@@ -168,9 +171,9 @@ def _scores(table: _Table) -> list[float]:
     scores: Any = table.metadata.get("tokenizer.ggml.scores")
     is_list = isinstance(scores, list) and set(map(type, scores)) <= {int, float}
     if not is_list or len(scores) != len(table.tokens):
-        raise missing("its tokenizer has not one score for each token (tokenizer.ggml.scores)")
+        raise missing(tr("its tokenizer has not one score for each token (tokenizer.ggml.scores)"))
     if any(map(math.isnan, scores)):
-        raise missing("a score of its tokenizer is not a number (tokenizer.ggml.scores)")
+        raise missing(tr("a score of its tokenizer is not a number (tokenizer.ggml.scores)"))
     return list(scores)
 
 
@@ -217,11 +220,14 @@ def _sentence_piece(table: _Table) -> _Coding:
     tokens, ids = table.tokens, table.ids()
     for token_id, text in enumerate(tokens):
         if text and ids[text] != token_id:
-            raise missing(f"its tokenizer has the token {shown(text)} twice (tokenizer.ggml.tokens)")
+            said = tr("its tokenizer has the token {token} twice (tokenizer.ggml.tokens)")
+            raise missing(said.format(token=shown(text)))
     has_prefix = table.metadata.get("tokenizer.ggml.add_space_prefix", True) is True
     scores, pieces = _scores(table), table.ids(_CONTROL, _UNKNOWN, _BYTE)
     if len(pieces) > 1 and len({scores[token_id] for token_id in pieces.values()}) == 1:
-        table.warnings.append("All pieces have one score: words may be cut otherwise than the model knows.")
+        table.warnings.append(
+            tr("All pieces have one score: words may be cut otherwise than the model knows.")
+        )
     encoder = SentencePiece(pieces, scores, _byte_ids(ids), has_prefix)
     return _Coding(
         kind="llama",
@@ -239,7 +245,8 @@ def _byte_ids(ids: dict[str, int]) -> Sequence[int]:
     found = [ids.get(f"<0x{byte:02X}>") for byte in range(256)]
     present = [token_id for token_id in found if token_id is not None]
     if len(present) < 256:
-        raise missing(f"its tokenizer lacks {256 - len(present)} of the 256 bytes (<0x00> to <0xFF>)")
+        said = tr("its tokenizer lacks {count} of the 256 bytes (<0x00> to <0xFF>)")
+        raise missing(said.format(count=256 - len(present)))
     return present
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.errors import TokenizerError
 from engine.foreign import shown
+from engine.words import tr
 
 MOST_STEPS = 64  # of either kind; published tokenizers have up to about ten
 MOST_GROWTH = 4096  # published ones reach about 600
@@ -52,8 +53,10 @@ def of(data: Mapping[str, Any]) -> int:
             growth *= _of_step(step)
             if count >= MOST_STEPS or growth > MOST_GROWTH:
                 raise TokenizerError(
-                    f"The tokenizer's {name} can make a text many thousand times as long, or never end.",
-                    "Choose another file of this model.",
+                    tr(
+                        "The tokenizer's {step} can make a text many thousand times as long, or never end."
+                    ).format(step=name),
+                    tr("Choose another file of this model."),
                 )
     return growth
 
@@ -62,8 +65,8 @@ def check(text: str, growth: int) -> None:
     """Raise TokenizerError for a text that could become too long; `growth` as `of` gives it."""
     if len(text.encode("utf-8", errors="replace")) * growth > MOST_BYTES:
         raise TokenizerError(
-            "The text is too long for the way in which this model's tokenizer rewrites it.",
-            "Send it in smaller parts.",
+            tr("The text is too long for the way in which this model's tokenizer rewrites it."),
+            tr("Send it in smaller parts."),
         )
 
 
@@ -88,7 +91,8 @@ def _of_step(step: object) -> int:
         if kind in _COUNTED:
             return _COUNTED[kind](step)
     raise TokenizerError(
-        f"The tokenizer has a step of an unknown kind, {shown(kind)}.", "Choose another file of this model."
+        tr("The tokenizer has a step of an unknown kind, {kind}.").format(kind=shown(kind)),
+        tr("Choose another file of this model."),
     )
 
 
@@ -111,8 +115,8 @@ def _of_characters(step: dict[str, Any]) -> int:
     start = 4 + int.from_bytes(raw[:4], "little")
     if not 4 < start <= len(raw):
         raise TokenizerError(
-            "The tokenizer's table of characters (precompiled_charsmap) is damaged.",
-            "Download the folder again.",
+            tr("The tokenizer's table of characters (precompiled_charsmap) is damaged."),
+            tr("Download the folder again."),
         )
     return max(1, *map(len, raw[start:].split(b"\0")))
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from engine.text.limits import Allowance, LimitExceededError
+from engine.words import tr
 
 _REVERSE_NEEDLE = 64  # longest text that is searched from the right without a look at the product
 _SEARCH_STEPS = 50_000_000
@@ -99,7 +100,7 @@ def check_reverse_search(text: str, wanted: object) -> None:
     if not isinstance(wanted, str) or len(wanted) <= _REVERSE_NEEDLE:
         return
     if len(text) * len(wanted) > _SEARCH_STEPS:
-        raise LimitExceededError("it searches a text in a way that takes too long")
+        raise LimitExceededError(tr("it searches a text in a way that takes too long"))
 
 
 def _check_reverse(_allowance: Allowance, text: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -162,7 +163,7 @@ def _width(allowance: Allowance, options: str, computed: str) -> int:
     """Sum of the widths and precisions in one field's options; computed ones are refused."""
     numbers = _NUMBER.findall(options)
     if computed in options or any(len(number) > 4 for number in numbers):
-        raise LimitExceededError("it formats a text with a width that is too large")
+        raise LimitExceededError(tr("it formats a text with a width that is too large"))
     width = sum(map(int, numbers))
     allowance.expect_text(width)
     return width
@@ -208,7 +209,7 @@ def _check_power(allowance: Allowance, base: object, exponent: object) -> None:
     if isinstance(base, int) and isinstance(exponent, int) and abs(base) > 1:
         bits = abs(exponent) * math.log2(abs(base))
         if bits > allowance.limits.int_bits:
-            raise LimitExceededError("it computes a number that is too large")
+            raise LimitExceededError(tr("it computes a number that is too large"))
 
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {

@@ -30,6 +30,7 @@ from engine.text.vocabulary import (
     marked_bytes,
     missing,
 )
+from engine.words import tr
 
 _MAX_BYTES = 256 << 20
 _WITHOUT_LENGTHS = {"truncation": None, "padding": None}  # both would change what is encoded
@@ -41,7 +42,7 @@ def read(folder: str) -> Vocabulary:
     """The vocabulary of a model folder. Raises TokenizerError, or ModelFileError for bad JSON."""
     path = os.path.join(folder, "tokenizer.json")
     if not os.path.isfile(path):
-        raise missing("the folder has no tokenizer.json")
+        raise missing(tr("the folder has no tokenizer.json"))
     data = _read_json(folder, "tokenizer.json")
     for pattern in _patterns(data):
         if pattern not in PATTERNS:
@@ -129,7 +130,8 @@ def _template_file(folder: str, name: str) -> str | None:
         with open(path, encoding="utf-8") as file:
             return file.read(_MAX_BYTES)
     except (OSError, ValueError) as error:
-        raise ModelFileError(f"{path} cannot be read: {error}.", "Download the folder again.") from None
+        said = tr("{path} cannot be read: {reason}.").format(path=path, reason=error)
+        raise ModelFileError(said, tr("Download the folder again.")) from None
 
 
 def _named_template(entries: list[Any], name: str) -> str | None:
@@ -148,7 +150,8 @@ def _token_text(config: dict[str, Any], name: str, warnings: list[str]) -> str:
     if not isinstance(value, str):
         return ""
     if any("\ud800" <= letter <= "\udfff" for letter in value):
-        warnings.append(f"The {name} {shown(value)} is not valid text; ignored.")
+        said = tr("The {name} {value} is not valid text; ignored.")
+        warnings.append(said.format(name=name, value=shown(value)))
         return ""
     return value
 
@@ -179,7 +182,8 @@ def _plain_data(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _backend(data: dict[str, Any], path: str) -> Tokenizer:
-    with refusals(f"{path} holds no tokenizer that can be read", "Download the folder again."):
+    said = tr("{path} holds no tokenizer that can be read").format(path=path)
+    with refusals(said, tr("Download the folder again.")):
         return Tokenizer.from_str(json.dumps(data, ensure_ascii=False))
 
 
@@ -201,11 +205,11 @@ def _model_kind(model: dict[str, Any]) -> str:
     kind = model.get("type", "BPE" if "merges" in model else None)
     if kind not in ("BPE", "Unigram"):
         raise TokenizerError(
-            f"The tokenizer model {shown(kind)} is not supported.",
-            "Models with BPE or Unigram tokenizers run.",
+            tr("The tokenizer model {kind} is not supported.").format(kind=shown(kind)),
+            tr("Models with BPE or Unigram tokenizers run."),
         )
     if kind == "Unigram" and model.get("unk_id") is None:
-        raise missing("its tokenizer has no token for unknown characters (unk_id)")
+        raise missing(tr("its tokenizer has no token for unknown characters (unk_id)"))
     return str(kind)
 
 
@@ -261,9 +265,8 @@ def _listed_ends(
         if isinstance(token_id, int) and not isinstance(token_id, bool) and 0 <= token_id < vocab_size:
             ends.append(token_id)
         elif token_id is not None:
-            warnings.append(
-                f"The end token {shown(token_id)} is outside the vocabulary of {vocab_size} tokens."
-            )
+            said = tr("The end token {token} is outside the vocabulary of {count} tokens.")
+            warnings.append(said.format(token=shown(token_id), count=vocab_size))
     return ends
 
 
@@ -286,8 +289,10 @@ def _decoder(data: dict[str, Any]) -> tuple[Callable[[str], bytes], bool]:
         strips = any(step.get("type") == "Strip" and step.get("start") for step in steps)
         return marked_bytes, strips
     raise TokenizerError(
-        f"The tokenizer's decoder {shown(kinds[0] if kinds else 'none')} is not supported.",
-        "Models with a byte-level or SentencePiece tokenizer run.",
+        tr("The tokenizer's decoder {kind} is not supported.").format(
+            kind=shown(kinds[0] if kinds else "none")
+        ),
+        tr("Models with a byte-level or SentencePiece tokenizer run."),
     )
 
 

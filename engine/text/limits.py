@@ -11,6 +11,8 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, V
 from dataclasses import dataclass, replace
 from typing import Any
 
+from engine.words import tr
+
 _SLOT_BYTES = 40  # one list slot and a small value in it
 _ENTRY_BYTES = 100  # one dict entry
 _ITERATOR_BYTES = 1024  # a generator, the one around it, and their frames
@@ -60,19 +62,20 @@ class Allowance:
     def tick(self) -> None:
         """Check the deadline; called wherever a template can come by again and again."""
         if self._clock() > self._end_s:
-            raise LimitExceededError(f"it ran longer than {self.limits.seconds:g} seconds")
+            said = tr("it ran longer than {seconds} seconds")
+            raise LimitExceededError(said.format(seconds=f"{self.limits.seconds:g}"))
 
     def charge(self, num_bytes: int) -> None:
         """Count memory that was just taken or is about to be."""
         self._left_bytes -= num_bytes
         if self._left_bytes < 0:
-            raise LimitExceededError("it uses too much memory")
+            raise LimitExceededError(tr("it uses too much memory"))
 
     def enter(self) -> None:
         """One call deeper."""
         self._depth += 1
         if self._depth > self.limits.depth:
-            raise LimitExceededError("its calls are nested too deeply")
+            raise LimitExceededError(tr("its calls are nested too deeply"))
 
     def leave(self) -> None:
         """Back from a call."""
@@ -81,17 +84,17 @@ class Allowance:
     def expect_text(self, num_chars: int) -> None:
         """Refuse a text before it is made."""
         if num_chars > self.limits.text_bytes:
-            raise LimitExceededError("it builds a text that is too long")
+            raise LimitExceededError(tr("it builds a text that is too long"))
 
     def expect_items(self, count: int) -> None:
         """Refuse a list, or a walk over one, before it is made."""
         if count > self.limits.items:
-            raise LimitExceededError("it builds a list that is too long")
+            raise LimitExceededError(tr("it builds a list that is too long"))
 
     def expect_number(self, value: object, limit: int | None = None) -> None:
         """Refuse a width or count that is out of all proportion; other types pass."""
         if isinstance(value, int) and abs(value) > (limit or self.limits.small_number):
-            raise LimitExceededError("it uses a number that is too large")
+            raise LimitExceededError(tr("it uses a number that is too large"))
 
     def admit(self, value: Any) -> Any:
         """Take a new value in: counted, and bounded in every way in which it can be used later.
@@ -125,7 +128,7 @@ class Allowance:
     def check_int(self, value: int) -> None:
         """Refuse an integer of thousands of digits."""
         if value.bit_length() > self.limits.int_bits:
-            raise LimitExceededError("it computes a number that is too large")
+            raise LimitExceededError(tr("it computes a number that is too large"))
 
     def weigh(self, value: object) -> tuple[int, int, int]:
         """(items, text bytes, depth) of all that `value` holds, a part that occurs twice counted twice."""
@@ -142,7 +145,7 @@ class Allowance:
                 continue
             deepest = max(deepest, depth + 1)
             if depth >= self.limits.depth:
-                raise LimitExceededError("it nests values too deeply")
+                raise LimitExceededError(tr("it nests values too deeply"))
             self.expect_items(items + len(stack) + len(item))
             if isinstance(item, dict):
                 stack.extend((key, depth + 1) for key in item)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from engine.errors import TokenizerError
 from engine.foreign import shown
+from engine.words import mark, tr
 
 MOST_CHARS = 4096
 MOST_CHOICES = 8  # in one branch; published patterns have up to five
@@ -23,6 +24,23 @@ _GROUP = re.compile(r"\?(?:[:=!>]|<[=!]|<\w+>|[im]*-?[im]*:)")
 _FLAGS = re.compile(r"\?[im]*-?[im]*\)")
 _QUANTIFIER = re.compile(r"[*+?]|\{(?=\d|,\d)(\d*)(,?)(\d*)\}")
 _ESCAPE = re.compile(r"\\(?:[pP]\{\^?\w+\}|[xu]\{[0-9A-Fa-f]+\}|[^1-9kgcCM])", re.DOTALL)
+
+
+_LONG = mark("The tokenizer splits text by a pattern that is longer than {most} characters: {pattern}.")
+_OPEN = mark("The tokenizer splits text by a pattern that leaves a group open: {pattern}.")
+_UNKNOWN_GROUP = mark(
+    "The tokenizer splits text by a pattern that has a group of an unknown kind: {pattern}."
+)
+_CLOSED = mark("The tokenizer splits text by a pattern that closes a group that is not open: {pattern}.")
+_ESCAPED = mark(
+    "The tokenizer splits text by a pattern that refers to a part of itself, "
+    "or has an unknown escape: {pattern}."
+)
+_REPEATED = mark("The tokenizer splits text by a pattern that repeats a repetition: {pattern}.")
+_NESTED = mark(
+    "The tokenizer splits text by a pattern that repeats a part that repeats something itself: {pattern}."
+)
+_MANY = mark("The tokenizer splits text by a pattern that repeats too many parts in a row: {pattern}.")
 
 
 @dataclass(slots=True)
@@ -45,16 +63,16 @@ class _Group:
 
 def check(pattern: str) -> None:
     """Raise TokenizerError for a pattern that nests repetitions, refers back, or is not understood here."""
-    reason = _Scan(pattern).fault()
-    if reason:
+    fault = _Scan(pattern).fault()
+    if fault:
         raise TokenizerError(
-            f"The tokenizer splits text by a pattern that {reason}: {shown(pattern)}.",
-            "Such a pattern can take hours. Choose another file of this model.",
+            tr(fault).format(pattern=shown(pattern), most=MOST_CHARS),
+            tr("Such a pattern can take hours. Choose another file of this model."),
         )
 
 
 class _Scan:
-    """One pass over a pattern; `fault` says in half a sentence what is wrong with it, or nothing."""
+    """One pass over a pattern; `fault` is the marked sentence that says what is wrong with it, or nothing."""
 
     def __init__(self, pattern: str) -> None:
         self._text = pattern
@@ -63,7 +81,7 @@ class _Scan:
 
     def fault(self) -> str:
         if len(self._text) > MOST_CHARS:
-            return f"is longer than {MOST_CHARS} characters"
+            return _LONG
         while self._at < len(self._text):
             letter = self._text[self._at]
             if letter == "(":
@@ -76,7 +94,7 @@ class _Scan:
                 reason = self._item(letter)
             if reason:
                 return reason
-        return "leaves a group open" if len(self._groups) > 1 else ""
+        return _OPEN if len(self._groups) > 1 else ""
 
     def _open(self) -> str:
         self._at += 1
@@ -88,7 +106,7 @@ class _Scan:
             self._at = kind.end()
             self._groups.append(_Group())
         else:
-            return "has a group of an unknown kind"
+            return _UNKNOWN_GROUP
         return ""
 
     def _item(self, letter: str) -> str:
@@ -96,7 +114,7 @@ class _Scan:
         inner = _Group()
         if letter == ")":
             if len(self._groups) == 1:
-                return "closes a group that is not open"
+                return _CLOSED
             inner = self._groups.pop()
             self._at += 1
         elif letter == "[":
@@ -104,10 +122,10 @@ class _Scan:
         elif letter == "\\":
             escape = _ESCAPE.match(self._text, self._at)
             if escape is None:
-                return "refers to a part of itself, or has an unknown escape"
+                return _ESCAPED
             self._at = escape.end()
         elif letter in "*+?":
-            return "repeats a repetition"
+            return _REPEATED
         else:
             self._at += 1
         return self._quantify(inner)
@@ -121,13 +139,13 @@ class _Scan:
             if not quantifier.group().startswith("{") and self._text[self._at : self._at + 1] in ("?", "+"):
                 self._at += 1  # lazy or possessive
             if _QUANTIFIER.match(self._text, self._at):
-                return "repeats a repetition"
+                return _REPEATED
         within = inner.most_choices + inner.has_branches
         if within and most > _FEW:
-            return "repeats a part that repeats something itself"
+            return _NESTED
         branch = self._groups[-1]
         branch.choices += within * most + (most > least)
-        return "repeats too many parts in a row" if branch.choices > MOST_CHOICES else ""
+        return _MANY if branch.choices > MOST_CHOICES else ""
 
     def _end_of_class(self) -> int:
         """Where the text goes on behind a class, which may hold other classes."""

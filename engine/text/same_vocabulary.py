@@ -7,6 +7,7 @@ from itertools import zip_longest
 
 from engine.foreign import shown
 from engine.text.tokenizer import Tokenizer
+from engine.words import tr
 
 _PADDING = re.compile(rb"\[PAD\d+\]")  # as files converted for llama.cpp name rows without a token
 
@@ -20,12 +21,19 @@ def difference(target: Tokenizer, draft: Tokenizer) -> str:
     others = [(token, one, other) for token, (one, other) in pairs if one != other]
     if others:
         token, one, other = others[0]
-        count = f"{len(others):,} token{'s' if len(others) > 1 else ''}, such as {token}"
-        return f"its vocabulary differs in {count}: {_word(one)} in the model, {_word(other)} in the draft"
+        said = tr(
+            "its vocabulary differs in %n token(s), such as {token}: "
+            "{own} in the model, {other} in the draft",
+            "",
+            len(others),
+        )
+        return said.format(token=token, own=_word(one), other=_word(other))
     if target.bos_id != draft.bos_id:
-        return f"its text begins with token {draft.bos_id}, the model's with {target.bos_id}"
+        said = tr("its text begins with token {token}, the model's with {other}")
+        return said.format(token=draft.bos_id, other=target.bos_id)
     if target.eos_ids != draft.eos_ids:
-        return f"its answers end with {_ids(draft.eos_ids)}, the model's with {_ids(target.eos_ids)}"
+        said = tr("its answers end with {tokens}, the model's with {others}")
+        return said.format(tokens=_ids(draft.eos_ids), others=_ids(target.eos_ids))
     return ""
 
 
@@ -34,8 +42,8 @@ def _meaning(spelling: bytes) -> bytes:
 
 
 def _word(spelling: bytes) -> str:
-    return shown(spelling.decode(errors="replace"), 30) if spelling else "none"
+    return shown(spelling.decode(errors="replace"), 30) if spelling else tr("none", "no word")
 
 
 def _ids(ids: frozenset[int]) -> str:
-    return f"token {', '.join(map(str, sorted(ids)))}" if ids else "no token"
+    return tr("token {ids}").format(ids=", ".join(map(str, sorted(ids)))) if ids else tr("no token")

@@ -37,6 +37,7 @@ from markupsafe import Markup
 from engine.text.filters import make_filters, make_tests
 from engine.text.guarded import call_text_method, check_field, combine, joined, method_is_allowed
 from engine.text.limits import Allowance, LimitExceededError, Limits
+from engine.words import tr
 
 _DATE_FORMAT_CHARS = 100
 
@@ -119,7 +120,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def unsafe_undefined(self, obj: Any, attribute: str) -> Undefined:
         """Refuse at once what Jinja lets through as an empty text until it is used further."""
-        raise SecurityError(f"the attribute {attribute!r} of a {type(obj).__name__!r} is not allowed")
+        said = tr("the attribute {name} of a {kind} is not allowed")
+        raise SecurityError(said.format(name=repr(attribute), kind=repr(type(obj).__name__)))
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """`str.format` never gets out bare: its fields reach attributes, and its widths any size."""
@@ -145,9 +147,11 @@ class Sandbox(ImmutableSandboxedEnvironment):
             if isinstance(owner, str) and method_is_allowed(owner, target.__name__):
                 return call_text_method(self.allowance, target, args, kwargs)
             if not isinstance(owner, _OWNERS) and not method_is_allowed(owner, target.__name__):
-                raise SecurityError(f"the call of {target.__name__!r} is not allowed")
+                said = tr("the call of {name} is not allowed").format(name=repr(target.__name__))
+                raise SecurityError(said)
         elif not isinstance(target, _CALLABLES) and not any(target is allowed for allowed in _FUNCTIONS):
-            raise SecurityError(f"a call of {type(target).__name__!r} is not allowed")
+            said = tr("a call of {kind} is not allowed").format(kind=repr(type(target).__name__))
+            raise SecurityError(said)
         return context.call(target, *args, **kwargs)
 
 
@@ -170,7 +174,7 @@ class _Namespace(Namespace):
 
 def _check_name(name: object) -> None:
     if isinstance(name, str) and name.startswith("_"):
-        raise SecurityError(f"the name {name!r} is not allowed in a namespace")
+        raise SecurityError(tr("the name {name} is not allowed in a namespace").format(name=repr(name)))
 
 
 class _MakeDict:
@@ -197,7 +201,7 @@ class _Now:
 
     def __call__(self, format: str) -> str:
         if len(format) > _DATE_FORMAT_CHARS:
-            raise LimitExceededError("it formats a date with a text that is too long")
+            raise LimitExceededError(tr("it formats a date with a text that is too long"))
         return self._now().strftime(format)
 
 
@@ -340,7 +344,7 @@ class _Counting(Extension):
         for count, token in enumerate(stream):
             self.environment.tick()
             if count >= most:
-                raise LimitExceededError("it is too long")
+                raise LimitExceededError(tr("it is too long"))
             yield token
 
 

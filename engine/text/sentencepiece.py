@@ -12,6 +12,7 @@ from operator import add
 
 from engine.errors import TokenizerError
 from engine.text.vocabulary import SPACE
+from engine.words import tr
 
 _MOST_PIECE_CHARS = 1024  # published ones have under 100; it bounds the time that one merge can take
 _MOST_PAIRS = 1 << 21  # published vocabularies have up to about 40,000
@@ -42,8 +43,8 @@ class SentencePiece:
             self._joined.update(map(add, text, text[1:]))
             if len(self._joined) > _MOST_PAIRS:
                 raise TokenizerError(
-                    "The tokenizer's pieces are of more pairs of letters than any language has.",
-                    "Choose another file of this model.",
+                    tr("The tokenizer's pieces are of more pairs of letters than any language has."),
+                    tr("Choose another file of this model."),
                 )
         self._kept: dict[str, list[int]] = {}
 

@@ -36,9 +36,10 @@ from engine.text.turns import (
     with_system_word,
 )
 from engine.types import NO_OPTIONS, Message, TemplateOptions
+from engine.words import mark, tr
 
-FOLDED_NOTE = "This model takes no system message: yours was put before your first message."
-_HINT = "Choose another model, or a newer file of this one."
+FOLDED_NOTE = mark("This model takes no system message: yours was put before your first message.")
+_HINT = mark("Choose another model, or a newer file of this one.")
 _SHOWN_CHARS = 300
 _QUOTED = r"""["']([^"']{1,256})["']"""
 _SEARCHES = (
@@ -67,7 +68,8 @@ class ChatTemplate:
         `control_texts` are the spellings that only the template itself may turn into control tokens.
         """
         if not source or not source.strip():
-            raise TemplateError("This model has no chat template, so it is not made for chatting.", _HINT)
+            said = tr("This model has no chat template, so it is not made for chatting.")
+            raise TemplateError(said, tr(_HINT))
         self._source = source
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
         self._spellings = Spellings(control_texts)
@@ -104,8 +106,9 @@ class ChatTemplate:
                 return rendered
         folded = fold_system(turns)
         if folded is None:
-            raise refusal or TemplateError("This model's chat template drops the system message.", _HINT)
-        return Rendered(self._render(folded, variables, typed).parts, (FOLDED_NOTE,))
+            said = tr("This model's chat template drops the system message.")
+            raise refusal or TemplateError(said, tr(_HINT))
+        return Rendered(self._render(folded, variables, typed).parts, (tr(FOLDED_NOTE),))
 
     @functools.cached_property
     def thinking(self) -> str:
@@ -138,11 +141,12 @@ class ChatTemplate:
         """What a person tells the template besides the messages."""
         given: dict[str, Any] = {}
         if options.variables:
-            given |= parsed(options.variables, dict, "variables")
-        if options.tools and (tools := parsed(options.tools, list, "tools")):
+            given |= parsed(options.variables, dict)
+        if options.tools and (tools := parsed(options.tools, list)):
             if not re.search(r"\btools\b", self._source):
                 raise TemplateError(
-                    "This model's chat template takes no tools.", "Ask without, or choose another model."
+                    tr("This model's chat template takes no tools."),
+                    tr("Ask without, or choose another model."),
                 )
             given["tools"] = tools
         return given
@@ -184,7 +188,7 @@ class ChatTemplate:
 
     def _compile(self) -> jinja2.Template:
         if len(self._source) > self._limits.source_chars:
-            raise LimitExceededError("it is too long")
+            raise LimitExceededError(tr("it is too long"))
         return self._sandbox.from_string(self._source)
 
     def _run(self, variables: dict[str, Any]) -> str:
@@ -215,8 +219,8 @@ class _RefusedMessagesError(TemplateError):
 
 def _bad_arguments() -> TemplateError:
     return TemplateError(
-        "A tool was called with arguments that are no JSON object, and its template takes no others.",
-        "Edit or delete the message with the call, or start a new chat.",
+        tr("A tool was called with arguments that are no JSON object, and its template takes no others."),
+        tr("Edit or delete the message with the call, or start a new chat."),
     )
 
 
@@ -225,16 +229,18 @@ def _told(error: BaseException) -> TemplateError:
     words = _shown(error)
     if isinstance(error, RefusedError):
         return _RefusedMessagesError(
-            f"This model's chat template refuses these messages: {words}",
-            "Edit or delete the messages it names, or start a new chat.",
+            tr("This model's chat template refuses these messages: {reason}").format(reason=words),
+            tr("Edit or delete the messages it names, or start a new chat."),
         )
     if isinstance(error, LimitExceededError):
-        reason = f"This model's chat template was stopped: {words}."
+        said = tr("This model's chat template was stopped: {reason}.").format(reason=words)
     elif isinstance(error, jinja2.TemplateSyntaxError):
-        reason = f"This model's chat template is broken at line {error.lineno}: {words}"
+        said = tr("This model's chat template is broken at line {line}: {reason}")
+        said = said.format(line=error.lineno, reason=words)
     else:
-        reason = f"This model's chat template failed ({type(error).__name__}). {words}".strip()
-    return TemplateError(reason, _HINT)
+        said = tr("This model's chat template failed ({error}).").format(error=type(error).__name__)
+        said = f"{said} {words}".strip()
+    return TemplateError(said, tr(_HINT))
 
 
 def _shown(error: BaseException) -> str:

@@ -21,6 +21,7 @@ from engine.text import gguf_vocabulary, hf_vocabulary
 from engine.text.limits import Limits
 from engine.text.prompt import Part, Spellings
 from engine.text.vocabulary import Vocabulary
+from engine.words import tr
 
 _SPACE = re.compile(r"\s*")
 # What \w is for the tokenizers library. https://www.unicode.org/reports/tr18/#word
@@ -194,8 +195,10 @@ class Tokenizer:
             return ids
         if len(text) == 1:
             raise TokenizerError(
-                f"The tokenizer of this model reads the plain character {text!r} as a control token.",
-                "Choose another file of this model.",
+                tr(
+                    "The tokenizer of this model reads the plain character {letter} as a control token."
+                ).format(letter=repr(text)),
+                tr("Choose another file of this model."),
             )
         half = len(text) // 2
         return self._plain(text[:half], is_first) + self._plain(text[half:], False)

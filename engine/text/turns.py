@@ -15,6 +15,7 @@ from typing import Any
 
 from engine.errors import TemplateError, WishError
 from engine.types import Message, ToolCall
+from engine.words import tr
 
 RESERVED = frozenset({"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"})
 _THINKING_KEYS = ("reasoning_content", "reasoning", "thinking", "thought")
@@ -34,12 +35,13 @@ def _content_text(content: object) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list | tuple):
-        raise TemplateError("A message holds something that is not text.", "Only text can be sent.")
+        raise TemplateError(tr("A message holds something that is not text."), tr("Only text can be sent."))
     texts = []
     for part in content:
         if not isinstance(part, Mapping) or part.get("type") != "text":
             kind = part.get("type", "unknown") if isinstance(part, Mapping) else type(part).__name__
-            raise TemplateError(f"A message holds a part of the kind {kind!r}, but only text can be sent.")
+            said = tr("A message holds a part of the kind {kind}, but only text can be sent.")
+            raise TemplateError(said.format(kind=repr(kind)))
         texts.append(str(part.get("text") or ""))
     return "".join(texts)
 
@@ -134,17 +136,21 @@ def has_bad_arguments(turns: Sequence[Message]) -> bool:
     return any(isinstance(_arguments(call.arguments), str) for turn in turns for call in turn.tool_calls)
 
 
-def parsed(text: str, kind: type, what: str) -> Any:
-    """A value that was given as JSON. Raises WishError where it is not of its kind."""
+def parsed(text: str, kind: type) -> Any:
+    """Tools (a list) or variables (an object) that were given as JSON. Raises WishError where the value is
+    not of its kind.
+    """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, kind):
-        words = "list" if kind is list else "object"
-        raise WishError(f"The {what} are not a JSON {words}.", f"Give {what} as a JSON {words}.")
+        if kind is list:
+            raise WishError(tr("The tools are not a JSON list."), tr("Give tools as a JSON list."))
+        raise WishError(tr("The variables are not a JSON object."), tr("Give variables as a JSON object."))
     if isinstance(value, dict) and (taken := RESERVED & value.keys()):
-        raise WishError(f'The variable "{min(taken)}" is the program\'s own.', "Choose another name.")
+        said = tr('The variable "{name}" is the program\'s own.').format(name=min(taken))
+        raise WishError(said, tr("Choose another name."))
     return value
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from engine.errors import TokenizerError
 from engine.foreign import shown
+from engine.words import figure, tr
 
 # Control tokens by which models end a turn, whether or not a setting names them.
 END_TEXTS = frozenset(
@@ -99,15 +100,19 @@ def check_added(texts: Collection[str]) -> None:
     """Raise TokenizerError where added tokens are too many or too long to be looked for in every text."""
     if len(texts) > MOST_ADDED:
         raise TokenizerError(
-            f"The tokenizer has {len(texts):,} special tokens; at most {MOST_ADDED:,} are allowed.",
-            "Choose another file of this model.",
+            tr("The tokenizer has {count} special tokens; at most {most} are allowed.").format(
+                count=figure(len(texts)), most=figure(MOST_ADDED)
+            ),
+            tr("Choose another file of this model."),
         )
     for text in texts:
         if len(text) > MOST_ADDED_CHARS:
             raise TokenizerError(
-                f"The tokenizer has a special token of {len(text):,} characters, {shown(text)}; at most"
-                f" {MOST_ADDED_CHARS} are allowed.",
-                "Choose another file of this model.",
+                tr(
+                    "The tokenizer has a special token of {count} characters, {token}; at most"
+                    " {most} are allowed."
+                ).format(count=figure(len(text)), token=shown(text), most=MOST_ADDED_CHARS),
+                tr("Choose another file of this model."),
             )
 
 
@@ -152,7 +157,8 @@ def marked_bytes(text: str) -> bytes:
 
 
 def missing(what: str) -> TokenizerError:
-    """The refusal of a model whose tokenizer is not all there."""
+    """The refusal of a model whose tokenizer is not all there; ``what`` is a translated clause."""
     return TokenizerError(
-        f"The model cannot be used: {what}.", "Choose a complete file or folder of this model."
+        tr("The model cannot be used: {reason}.").format(reason=what),
+        tr("Choose a complete file or folder of this model."),
     )

@@ -10,21 +10,15 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app import main, model_desk, paths
+from app import main, model_choice, paths
 from app.main import Program
 from app.store import Store
 from engine.types import LoadSpec
 from tests.fakes import HARDWARE, FakeEngine, make_spec
-from ui.values import (
-    ChatRow,
-    ChipView,
-    DownloadView,
-    MessageView,
-    ModelState,
-    NoticeView,
-    SpeedView,
-    TuningView,
-)
+from ui.chat_values import ChatRow, MessageView
+from ui.gauge_values import SpeedView
+from ui.tuning_values import TuningView
+from ui.values import ChipView, DownloadView, ModelState, NoticeView
 
 MODEL = "/models/tiny.gguf"
 
@@ -40,8 +34,8 @@ class Desk:
         fake: FakeEngine,
         wish: LoadSpec | None = None,
     ) -> None:
-        monkeypatch.setattr(model_desk, "read_spec", make_spec)
-        monkeypatch.setattr(model_desk, "probe", lambda _: HARDWARE)
+        monkeypatch.setattr(model_choice, "read_spec", make_spec)
+        monkeypatch.setattr(model_choice, "probe", lambda _: HARDWARE)
         self.fake = fake
         self.qtbot = qtbot
         self.program: Program = main.build(qapp, ("seed=7",), wish, lambda: fake)

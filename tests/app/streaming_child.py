@@ -17,7 +17,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
-from app import answer_desk, main, model_desk
+from app import answer_desk, main, model_choice
 from app.answer_desk import AnswerDesk
 from app.conversation import Turn
 from app.store import Store
@@ -85,8 +85,8 @@ def run() -> None:
     watch(clock)
     made = words()
     fake = FakeEngine(tuple(next(made) for _ in range(100_000)))
-    model_desk.read_spec = make_spec  # type: ignore[assignment]
-    model_desk.probe = lambda _: HARDWARE  # type: ignore[assignment]
+    model_choice.read_spec = make_spec  # type: ignore[assignment]
+    model_choice.probe = lambda _: HARDWARE  # type: ignore[assignment]
     application = QApplication([])
     program = main.build(application, ("seed=7",), LoadSpec(MODEL), lambda: fake)
     program.controller.chats.answers._clock = clock

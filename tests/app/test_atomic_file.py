@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.atomic_file import StorageError, set_aside, write_atomic
+from app.atomic_file import StorageError, read_object, set_aside, write_atomic
 
 
 def failing(code: int) -> Callable[..., None]:
@@ -66,3 +66,21 @@ def test_files_set_aside_never_replace_each_other(tmp_path: Path) -> None:
     assert not path.exists()
     assert [name.read_text() for name in names] == ["0", "1", "2"]
     assert all(".broken-" in name.name and name.suffix == ".json" for name in names)
+
+
+def test_an_object_is_read_up_to_its_bound(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    path.write_bytes(b'{"a": 1}')
+    assert read_object(path, 8) == {"a": 1}
+    with pytest.raises(ValueError, match="larger than 7 bytes"):
+        read_object(path, 7)
+
+
+@pytest.mark.parametrize("content", [b"", b"[1]", b"{", b"\xff{}", b'{"a":' + b"[" * 200_000])
+def test_what_is_no_object_is_a_value_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "file.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever its words
+        read_object(path, 1_000_000)
+    with pytest.raises(FileNotFoundError):
+        read_object(tmp_path / "none", 10)

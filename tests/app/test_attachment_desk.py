@@ -115,6 +115,29 @@ def test_the_beginning_of_a_file_can_go_where_all_of_it_does_not_fit(desk: Desk,
     assert desk.notice is None
 
 
+def test_a_small_file_is_not_blamed_for_the_large_one_before_it(desk: Desk, tmp_path: Path) -> None:
+    too_long(desk, tmp_path)
+    (tmp_path / "small.txt").write_text("one two three")
+    desk.window.clear_notice()
+    attach(desk, tmp_path / "small.txt")
+    desk.wait(lambda: desk.notice is not None)
+    assert desk.notice is not None
+    assert desk.notice.title == "log.txt does not fit into the context."
+    assert desk.notice.text.startswith("It has 5,000 tokens, ")
+    desk.window.notice_action.emit("leave-out")
+    assert names(desk) == ["small.txt"]
+
+
+def test_the_first_file_that_is_too_much_is_blamed(desk: Desk, tmp_path: Path) -> None:
+    desk.start_ready()
+    for name, count in (("first.txt", 2_500), ("second.txt", 2_000), ("third.txt", 10)):
+        (tmp_path / name).write_text("word " * count)
+    attach(desk, tmp_path / "first.txt", tmp_path / "second.txt", tmp_path / "third.txt")
+    desk.wait(lambda: desk.notice is not None and desk.notice.key == "attachment-too-long")
+    assert desk.notice is not None
+    assert desk.notice.title == "second.txt does not fit into the context."
+
+
 def test_a_file_that_does_not_fit_can_be_left_out(desk: Desk, tmp_path: Path) -> None:
     too_long(desk, tmp_path)
     desk.window.notice_action.emit("leave-out")

@@ -176,7 +176,7 @@ def test_without_the_package_the_hint_says_how_to_get_it(
     script = tmp_path / "python"
     script.write_text(f"#!/bin/sh\nexit {attachment_pdf.NO_PACKAGE}\n")
     script.chmod(0o755)
-    monkeypatch.setattr(attachment_reader.sys, "executable", str(script))
+    monkeypatch.setattr(sys, "executable", str(script))
     with pytest.raises(AttachmentError) as caught:
         read_attachment(write(tmp_path / "a.pdf", b"%PDF-1.4"))
     assert caught.value.hint == "Run pip install pypdf."

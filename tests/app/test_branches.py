@@ -15,7 +15,7 @@ from app import paths
 from app.store import Store
 from tests.app.program import Desk
 from tests.fakes import FakeEngine
-from ui.values import MessageView
+from ui.chat_values import MessageView
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtWidgets import QApplication
@@ -17,7 +18,7 @@ from app.store import Folder, Store
 from tests.app.imports import files
 from tests.app.program import Desk
 from tests.fakes import FakeEngine
-from ui.values import FolderRow, SearchView
+from ui.chat_values import ChatRow, FolderRow, SearchView
 
 
 @pytest.fixture
@@ -238,6 +239,47 @@ def test_import_says_what_came_and_what_was_left_out(desk: Desk, tmp_path: Path)
     desk.wait(lambda: desk.notice is not None and desk.notice.title == "No chat was imported.")
     desk.window.chat_selected.emit(desk.rows[0].chat_id)
     desk.wait(lambda: [view.text for view in desk.messages.values()][-1:] == ["And this?"])
+
+
+def test_the_list_is_made_once_for_what_is_done_once(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, folders: list[FolderRow]
+) -> None:
+    desk.start_ready()
+    chat_ids = ask(desk, "one", "two", "three")
+    controls, library = desk.window.chats, desk.program.controller.chats.library
+    controls.folder_added.emit("Work", chat_ids[0])
+    for chat_id in chat_ids[1:]:
+        controls.moved.emit(chat_id, folders[0].folder_id)
+    controls.folder_delete_requested.emit(folders[0].folder_id)
+    made: list[int] = []
+    rows = library.list.rows
+
+    def counted(*args: Any) -> list[ChatRow]:
+        made.append(1)
+        return rows(*args)
+
+    monkeypatch.setattr(library.list, "rows", counted)
+    desk.window.notice_action.emit("undo-delete")
+    assert (len(made), folders[0].count) == (1, 3)
+    desk.fake.hold.clear()
+    made.clear()
+    desk.window.message_sent.emit("again")
+    assert len(made) == 1 and next(row for row in desk.rows if row.title == "three").is_writing
+    desk.fake.hold.set()
+    desk.wait_for_answer()
+
+
+@pytest.mark.parametrize(("slug", "detail"), [("gpt-4o", "gpt-4o"), (None, "ChatGPT")])
+def test_an_imported_chat_says_who_answered(
+    desk: Desk, tmp_path: Path, slug: str | None, detail: str
+) -> None:
+    desk.start_ready()
+    chat = files.chatgpt_chat()
+    chat["mapping"]["second"]["message"]["metadata"] = {"model_slug": slug}
+    (tmp_path / "conversations.json").write_text(json.dumps([chat]), encoding="utf-8")
+    desk.window.chats.import_requested.emit([str(tmp_path / "conversations.json")])
+    desk.wait(lambda: titles(desk) == ["The sky"])
+    assert desk.rows[0].detail == detail
 
 
 def test_own_chats_come_back_into_their_folder(desk: Desk, tmp_path: Path, folders: list[FolderRow]) -> None:

@@ -156,6 +156,17 @@ def test_a_damaged_index_costs_no_message_and_is_made_anew(store: Store, tmp_pat
     assert store.notice is None
 
 
+def test_with_nothing_to_index_another_window_can_write_undisturbed(store: Store, tmp_path: Path) -> None:
+    add(store, "a", "findable words", TEXTS["nul"])
+    index_all(store)
+    with contextlib.closing(sqlite3.connect(tmp_path / "chats.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert store.tidy() is False  # asks for no lock, which it could not have
+        other.execute("ROLLBACK")
+    add(store, "b", "more")
+    assert store._has_untidy()
+
+
 def test_without_fts5_the_text_itself_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with contextlib.closing(Store(tmp_path / "chats.db")) as store:
         add(store, "a", "findable words")

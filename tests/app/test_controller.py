@@ -12,7 +12,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app import model_desk, starter
+from app import model_choice, starter
 from app.download import DownloadCancelledError
 from app.progress import DownloadProgress
 from app.transport import DownloadError
@@ -279,7 +279,7 @@ def test_a_file_that_is_no_model_is_named_and_the_old_model_stays(
     def refuse(path: str) -> None:
         raise ModelFileError(f"{path}: this is not a GGUF file.", "Choose another file.")
 
-    monkeypatch.setattr(model_desk, "read_spec", refuse)
+    monkeypatch.setattr(model_choice, "read_spec", refuse)
     desk.window.model_chosen.emit("/tmp/notes.gguf")
     desk.wait(lambda: desk.notice is not None)
     assert desk.notice is not None
@@ -332,7 +332,7 @@ def test_a_model_that_does_not_fit_is_refused_before_loading(
 ) -> None:
     desk.start_ready()
     monkeypatch.setattr(
-        model_desk, "read_spec", lambda path: replace(make_spec(path), num_layers=2, head_dim=1 << 26)
+        model_choice, "read_spec", lambda path: replace(make_spec(path), num_layers=2, head_dim=1 << 26)
     )
     desk.window.model_chosen.emit("/models/huge.gguf")
     desk.wait(lambda: desk.notice is not None)

@@ -15,8 +15,8 @@ from app.store import Store
 from tests.app.program import Desk
 from tests.fakes import FakeEngine
 from ui.lab_values import CostView
-from ui.main_window import LAB
 from ui.values import ReadingsView
+from ui.window_view import LAB
 
 
 class Shown:

@@ -22,7 +22,7 @@ TYPED = Settings(
     api_input_price=0.1,
     api_output_price=0.4,
 )
-KNOWN = Known(TYPED, Power(), SPEEDS, ", as the lab has measured", 500.0)
+KNOWN = Known(TYPED, Power(), SPEEDS, "lab", 500.0)
 
 
 def test_every_way_of_counting_has_its_row() -> None:

@@ -12,7 +12,7 @@ from engine.fit.plan import plan
 from engine.fit.speed import step_bytes, step_s, tokens_per_step
 from engine.types import LoadPlan, LoadSpec, ModelSpec
 from tests.fakes import HARDWARE, make_plan, make_spec
-from ui.values import Door
+from ui.gauge_values import Door
 
 
 def doors(made: LoadPlan, tokens: int = 1000) -> dict[str, Door]:

@@ -18,7 +18,7 @@ from tests.app.program import Desk
 from tests.fakes import FakeEngine
 from ui.lab_page import LabPage
 from ui.lab_values import LabView
-from ui.main_window import LAB
+from ui.window_view import LAB
 
 
 class Lab:
@@ -90,7 +90,7 @@ def test_a_run_is_shown_kept_and_shown_again(lab: Lab, fake: FakeEngine) -> None
     assert lab.view.findings
     lab.lab.refresh()
     lab.desk.wait(lambda: paths.lab_file().exists())
-    plan = lab.lab.plan
+    plan = lab.desk.program.controller.models.known_plan
     assert plan is not None
     kept = lab_record.read(paths.lab_file(), lab_record.key_of(plan, f"content of {plan.model.path}"))
     run = kept.run(SWEEP)

@@ -10,7 +10,8 @@ from app import lab_view
 from app.lab_points import sweep_wish
 from app.lab_record import SWEEP, KeptPoint, LabRun
 from app.lab_view import Spot
-from engine.types import Calibration, CopiesPoint
+from engine.calibration import Calibration
+from engine.types import CopiesPoint
 from tests.fakes import make_plan
 
 PLAN = make_plan(context=4096)

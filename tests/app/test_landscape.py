@@ -9,7 +9,8 @@ import pytest
 
 from app.landscape import Ground, context_stops, ground, survey
 from engine.fit.plan import plan
-from engine.types import Gpu, LoadSpec
+from engine.machine import Gpu
+from engine.types import LoadSpec
 from tests.fakes import HARDWARE, make_spec
 
 SPEC = make_spec(trained_context=4096)

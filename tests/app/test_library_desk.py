@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app import hub_desk, model_desk, paths
+from app import hub_desk, model_choice, paths
+from app.hub import RemoteFile, Variant
 from app.hub_token import HubToken
+from app.library_fetch import order_of
 from tests.app.file_server import fixed
-from tests.app.hub_server import PlayedHub, PlayedRepo
+from tests.app.hub_server import COMMIT, PlayedHub, PlayedRepo
 from tests.app.model_bytes import gguf_model
 from tests.app.program import Desk, models_folder
 from tests.fakes import FakeEngine, make_spec
 from ui.library import FIND
 from ui.library_values import FileRow, FindView, LibraryRow, LibraryView
-from ui.main_window import LIBRARY
 from ui.values import ModelState
+from ui.window_view import LIBRARY
 
 REPO = "maker/tiny-GGUF"
 
@@ -202,6 +205,25 @@ def test_a_search_its_files_and_a_download_end_as_a_row(shelf: Shelf, played: Pl
     shelf.wait(lambda: shelf.desk.fake.loads[-1].model.path == str(target))
 
 
+def test_a_download_that_gets_on_changes_its_card_and_nothing_else(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf.desk.start_ready()
+    downloads, stack = shelf.desk.program.controller.library.downloads, shelf.page.transfers
+    variant = Variant("Q8_0", (RemoteFile("tiny-Q8_0.gguf", 1_000_000_000, "0" * 64),), True)
+    order = order_of(REPO, COMMIT, variant, models_folder())
+    downloads._on_restored([(order, 100_000_000)])
+    before, transfer = stack.cards[order.key].texts, downloads._transfers[order.key]
+    rebuilt: list[object] = []
+    monkeypatch.setattr(shelf.page, "set_find", rebuilt.append)
+    monkeypatch.setattr(shelf.page, "set_transfers", rebuilt.append)
+    downloads._show(transfer, replace(transfer.progress, done_bytes=900_000_000))
+    assert stack.cards[order.key].texts != before
+    assert rebuilt == []
+    downloads._show(transfer, replace(transfer.progress, state="failed"))
+    assert len(rebuilt) == 2
+
+
 def test_while_something_is_asked_the_status_bar_says_so(shelf: Shelf, played: PlayedHub) -> None:
     played.repos[REPO] = PlayedRepo({})
     shelf.desk.start_ready()
@@ -267,7 +289,7 @@ def test_the_first_start_offers_models_without_asking_a_server(shelf: Shelf, pla
 def test_a_model_without_a_name_of_its_own_is_called_what_the_library_calls_it(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_desk, "read_spec", make_spec)
+    monkeypatch.setattr(model_choice, "read_spec", make_spec)
     path = put("Qwen3/model.gguf", gguf_model())
     shelf.desk.start_ready()
     shelf.open()

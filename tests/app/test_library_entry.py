@@ -271,3 +271,20 @@ def test_rows_that_are_there_already_are_told_while_the_rest_is_read(home: Place
     ticks = iter(range(100))
     scan([home], Headers(), (), lambda part: told.append(len(part.entries)), lambda: float(next(ticks)))
     assert told == [1, 2, 3, 4]
+
+
+def test_models_opened_by_their_paths_are_listed_without_what_lies_beside_them(tmp_path: Path) -> None:
+    one = put(tmp_path / "loads" / "one.gguf", gguf_model())
+    two = put(tmp_path / "loads" / "two.gguf", gguf_model())
+    put(tmp_path / "loads" / "never-opened.gguf", gguf_model())
+    whole = put_folder(tmp_path / "whole")
+    gone = tmp_path / "gone" / "away.gguf"
+    listing = look(Place("Opened before", Path(), "opened", models=(one, two, whole, gone)))
+    assert [entry.path for entry in listing.entries] == [str(one), str(two), str(whole)]
+    assert not any(entry.candidate.is_ours for entry in listing.entries)
+
+
+def test_an_opened_model_of_a_known_folder_is_one_row_there(home: Place) -> None:
+    path = put(home.folder / "tiny.gguf", gguf_model())
+    (entry,) = scan([home, Place("Opened before", Path(), "opened", models=(path,))], Headers()).entries
+    assert entry.candidate.place == "Decodeck"

@@ -20,7 +20,7 @@ def found(environment: dict[str, str] | None = None, system: str = "linux") -> d
 
 
 def test_our_own_folder_comes_first_and_is_the_only_one_we_may_delete_from() -> None:
-    listed = places(MODELS, [Path("/mnt/more")], {}, HOME, "linux")
+    listed = places(MODELS, [Path("/mnt/more")], [Path("/mnt/x.gguf")], {}, HOME, "linux")
     listed += elsewhere({}, HOME, "linux")
     assert listed[0] == Place("Decodeck", MODELS) and listed[1].folder == Path("/mnt/more")
     assert [place.is_ours for place in listed] == [True] + [False] * (len(listed) - 1)

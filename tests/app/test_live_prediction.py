@@ -18,9 +18,10 @@ from app.live_prediction import (
     predicted_tps,
     step_seconds,
 )
+from engine.calibration import Calibration
 from engine.events import StepStats
 from engine.fit.speed import step_bytes, step_s
-from engine.types import Calibration, LoadPlan
+from engine.types import LoadPlan
 from tests.fakes import make_plan
 
 

@@ -34,8 +34,8 @@ def test_passwords_of_addresses_are_left_out_of_messages_and_tracebacks() -> Non
     path = logs.start()
     assert path is not None
     try:
-        raise ValueError("cannot reach http://me:secret@proxy:8080/")
-    except ValueError:
+        raise OSError("cannot reach http://me:secret@proxy:8080/")
+    except OSError:
         logging.getLogger("app").exception("at https://user:secret@host/simple")
     text = path.read_text()
     assert "secret" not in text
@@ -113,3 +113,20 @@ def test_a_second_start_replaces_the_first() -> None:
     assert path is not None
     logging.getLogger("app").info("once")
     assert path.read_text().count("once") == 1
+
+
+def test_no_error_carries_the_text_of_a_chat_into_the_log() -> None:
+    path, typed = logs.start(), "a secret question".upper()
+    assert path is not None
+    try:
+        try:
+            raise KeyError(typed)
+        except KeyError as error:
+            error.add_note(typed)
+            raise ValueError(typed) from error
+    except ValueError:
+        logging.getLogger("app").exception("an engine call failed")
+    text = path.read_text()
+    assert typed not in text
+    assert text.index("KeyError:") < text.index("ValueError:")
+    assert "test_logs.py" in text

@@ -5,17 +5,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app import model_desk, settings
+from app import load_notices, model_choice, model_desk, settings, starter
+from engine.errors import ModelFileError, WishError
 from engine.events import Loaded, LoadProgress
 from engine.fit.plan import plan
-from engine.types import Hardware, KernelPair, KernelTimes, LoadPlan, ModelSpec
+from engine.machine import Hardware, KernelPair, KernelTimes
+from engine.types import LoadPlan, LoadSpec, ModelSpec
 from tests.app.program import MODEL, Desk
 from tests.fakes import HARDWARE, FakeEngine, make_spec
+from ui.main_window import CHOOSE_FILE
 from ui.values import ModelState
 
 TIMES = KernelTimes(KernelPair("int4", "int4g32", 96, 64, 2), 9.0, 1.0)
@@ -69,7 +74,7 @@ def test_a_disk_that_hangs_holds_up_no_other_choice_and_comes_too_late(
             assert goes_on.wait(20)
         return make_spec(path)
 
-    monkeypatch.setattr(model_desk, "read_spec", read)
+    monkeypatch.setattr(model_choice, "read_spec", read)
     desk.start("/dead/first.gguf")
     desk.window.model_chosen.emit("/dead/second.gguf")
     desk.window.model_chosen.emit("/models/good.gguf")
@@ -126,7 +131,7 @@ def test_the_status_bar_says_what_is_lost_without_native_kernels(
     def poor(_: object) -> Hardware:
         return replace(HARDWARE, native_missing="They were not built.")
 
-    monkeypatch.setattr(model_desk, "probe", poor)
+    monkeypatch.setattr(model_choice, "probe", poor)
     desk.start_ready()
     bar = desk.window.body.status
     assert bar.accessibleDescription() == "Weights are read by decodeck x avx2. They were not built."
@@ -142,3 +147,70 @@ def test_what_only_a_gpu_could_hold_is_for_the_engine_to_refuse(
     desk.window.apply_requested.emit()
     desk.wait(lambda: len(desk.fake.loads) == 2)
     assert desk.fake.loads[1].verdict == "no"
+
+
+def keep(desk: Desk, **choices: object) -> None:
+    """Settings of the model that an earlier run has kept."""
+    desk.program.controller._preferences.change(last_model=MODEL, models={MODEL: choices})
+
+
+def test_kept_settings_that_cannot_work_are_given_up_with_one_button(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(spec: ModelSpec, hardware: Hardware, wish: LoadSpec, *rest: Any) -> LoadPlan:
+        if wish.kv == "4":
+            raise WishError("A KV cache in 4 bits needs other kernels.", "Choose 16 bits.")
+        return plan(spec, hardware, wish, *rest)
+
+    keep(desk, kv="4")
+    monkeypatch.setattr(model_desk, "plan", refusing)
+    monkeypatch.setattr(starter, "usable", lambda last: Path(last) if last else None)
+    desk.start(None)
+    desk.wait(lambda: desk.notice is not None)
+    assert desk.notice is not None
+    assert [action.label for action in desk.notice.actions] == ["Load with the usual settings"]
+    desk.window.notice_action.emit(load_notices.LOAD_USUAL)
+    desk.wait(lambda: desk.chip.state == ModelState.READY)
+    assert desk.notice is None
+    assert [made.wish.kv for made in desk.fake.loads] == ["auto"]
+    desk.stop()
+    assert MODEL not in settings.load()[0].models
+
+
+def test_kept_settings_that_do_not_load_are_given_up_too(desk: Desk) -> None:
+    keep(desk, kv="8")
+    desk.fake.fail_load = ModelFileError("The file ends too early.", "Download it again.")
+    desk.start()
+    desk.wait(lambda: desk.notice is not None)
+    assert desk.notice is not None
+    assert [action.key for action in desk.notice.actions] == [load_notices.LOAD_USUAL, CHOOSE_FILE]
+    desk.window.notice_action.emit(load_notices.LOAD_USUAL)
+    desk.wait(lambda: desk.chip.state == ModelState.READY)
+    assert desk.fake.loads[-1].wish.kv == "auto"
+
+
+def test_a_model_waits_for_what_is_known_of_the_machine(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_probed = threading.Event()
+
+    def probe(_: Path) -> Hardware:
+        assert is_probed.wait(20)
+        return HARDWARE
+
+    monkeypatch.setattr(model_choice, "probe", probe)
+    desk.start()
+    desk.wait(lambda: desk.program.controller.models.choice._early is not None)
+    assert desk.fake.loads == []
+    is_probed.set()
+    desk.wait(lambda: desk.chip.state == ModelState.READY)
+    assert desk.fake.loads[0].hardware.cpu_name == HARDWARE.cpu_name
+
+
+def test_a_machine_that_tells_nothing_loads_models_all_the_same(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def probe(_: Path) -> Hardware:
+        raise OSError("no such file: /proc/cpuinfo")
+
+    monkeypatch.setattr(model_choice, "probe", probe)
+    desk.start_ready()
+    assert desk.fake.loads[0].hardware.ram_total_bytes is None

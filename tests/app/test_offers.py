@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.offers import SHOWN, Offer, offer_list, suited
+from app.offers import PRAISES, SHOWN, Offer, offer_list, suited
 from engine.fit.plan import plan
-from engine.types import Hardware, LoadSpec
+from engine.machine import Hardware
+from engine.types import LoadSpec
 
 MACHINE = Hardware("test", 4, 32_000_000_000, 16_000_000_000)
 HEADER_BYTES = 16_000_000  # vocabulary and template: the largest of these families have about 8 MB
@@ -37,3 +38,7 @@ def test_what_is_offered_can_be_loaded_here(free_gb: float) -> None:
     assert len(offered) <= SHOWN
     assert all(plan(offer.spec, machine, LoadSpec(offer.file)).verdict != "no" for offer in offered)
     assert bool(offered) == (free_gb >= 2)
+
+
+def test_every_praise_can_be_translated() -> None:
+    assert {offer.praise for offer in offer_list().offers} == set(PRAISES)

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from app.cost import Power
 from app.io_thread import IoThread
 from app.power import PowerMeter, PowerRecord, Sample
-from engine.types import Gpu, GpuReading
+from engine.machine import Gpu, GpuReading
 
 GPU = Gpu(0, "A GPU", "cuda", 8_000_000_000, 8_000_000_000)
 

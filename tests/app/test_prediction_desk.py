@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from app import paths, prediction_record
 from app.prediction_desk import MEASURE_AGAIN, judged_row
 from app.prediction_record import Judged
-from engine.types import Calibration
+from engine.calibration import Calibration
 from tests.app.program import Desk
 from tests.app.test_prediction_record import ROW
 from tests.fakes import FakeEngine

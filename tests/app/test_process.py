@@ -24,6 +24,16 @@ from engine.events import Chunk, Loaded, LoadProgress
 
 original, what = main.start, sys.argv[1]
 
+def refuse(event, arguments):
+    if event in ("socket.getaddrinfo", "socket.gethostbyname", "socket.sendto") or (
+        event == "socket.connect" and isinstance(arguments[1], tuple)  # a path is this computer's
+    ):
+        print("network", event, file=sys.stderr, flush=True)
+        raise OSError("no network")
+
+if CUT_OFF:
+    sys.addaudithook(refuse)
+
 def start(program, wish):
     def report(events):
         for event in events:
@@ -44,8 +54,9 @@ sys.exit(main.run(cli.build_parser().parse_args(sys.argv[2:])))
 class Window:
     """A window in a process of its own."""
 
-    def __init__(self, what: str, *arguments: str) -> None:
-        command = [sys.executable, "-c", DRIVER, what, *arguments]
+    def __init__(self, what: str, *arguments: str, is_cut_off: bool = False) -> None:
+        driver = DRIVER.replace("CUT_OFF", str(is_cut_off))
+        command = [sys.executable, "-c", driver, what, *arguments]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ.copy()
         )
@@ -118,3 +129,18 @@ def test_two_windows_write_into_one_store_without_damage(starter_path: Path) -> 
     turns = stored()
     assert [role for role, _, _ in turns].count("user") == 2
     assert all(content for role, content, _ in turns if role == "assistant")
+
+
+def test_a_whole_chat_asks_no_network_for_anything_and_leaves_no_word_in_the_log(starter_path: Path) -> None:
+    window = Window("answer", "--model", str(starter_path), is_cut_off=True)
+    window.wait_for("Finished")
+    code, _, said = window.end(signal.SIGTERM)
+    assert (code, "network" in said) == (0, False), said
+    store = Store(paths.chats_db())
+    [chat] = store.list_chats()
+    question, answer = store.messages(chat.id)
+    store.close()
+    assert question.content == "Tell me a long story."
+    log = (paths.log_dir() / "decodeck.log").read_text("utf-8")
+    assert question.content not in log
+    assert answer.content[:20] not in log

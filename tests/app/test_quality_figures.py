@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app import model_desk, paths
+from app import model_choice, paths
 from app.fingerprint import fingerprint
 from app.io_thread import IoThread
 from app.quality_figures import QualityFigures
@@ -19,7 +19,7 @@ from app.quality_record import MeasuredModel, QualityFigure, keep
 from engine.types import ModelSpec
 from tests.app.program import Desk
 from tests.fakes import FakeEngine, make_spec
-from ui.values import FormatChoice
+from ui.tuning_values import FormatChoice
 
 EXACT = QualityFigure("f32", 32, "torch", 4096, 22.5, 22.5, 0.0)
 FILE = QualityFigure("file", 16, "torch", 4096, 22.6, 22.5, 0.003)
@@ -92,7 +92,7 @@ def choice(desk: Desk, key: str) -> FormatChoice:
 def test_the_dock_shows_what_was_measured_beside_each_format(
     desk: Desk, spec: ModelSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_desk, "read_spec", lambda _: spec)
+    monkeypatch.setattr(model_choice, "read_spec", lambda _: spec)
     measure(spec, EXACT, FILE)
     desk.start(spec.path)
     desk.wait(lambda: desk.tuning is not None and choice(desk, "file").quality != "")

@@ -7,7 +7,8 @@ from dataclasses import replace
 from app.room import Room
 from engine.calibration import Calibration
 from engine.events import MemoryReport
-from engine.types import Gpu, MemoryParts
+from engine.machine import Gpu
+from engine.types import MemoryParts
 from tests.fakes import HARDWARE
 
 GPU = Gpu(0, "A GPU", "cuda", 8_000, 6_000)

@@ -111,12 +111,28 @@ def test_the_text_size_is_known_before_there_is_a_window(
     saved: str, changes: tuple[str, ...], size: int
 ) -> None:
     settings.save(Settings(text_size=saved))
-    assert settings.text_size(changes) == size
+    assert int(settings.at_start(changes).text_size) == size
 
 
-def test_a_damaged_file_gives_the_first_text_size_and_stays_to_be_named() -> None:
+def test_the_language_that_an_earlier_version_kept_stays() -> None:
+    paths.settings_file().write_text('{"version": 1, "language": "en"}')
+    assert settings.load() == (Settings(language="en"), None)
+    assert settings.at_start(("language=de",)).language == "de"
+
+
+def test_languages_are_named_in_their_own_words() -> None:
+    rule = CARDS["language"].rule
+    assert isinstance(rule, OneOf)
+    assert dict(zip(rule.choices, rule.labels, strict=True)) == {
+        "system": "System",
+        "en": "English",
+        "de": "Deutsch",
+    }
+
+
+def test_a_damaged_file_gives_the_first_settings_and_stays_to_be_named() -> None:
     paths.settings_file().write_bytes(b"junk")
-    assert settings.text_size(()) == 100
+    assert settings.at_start(()) == Settings()
     assert paths.settings_file().read_bytes() == b"junk"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,9 +15,12 @@ from pytestqt.qtbot import QtBot
 
 from app import hub_token, main, paths, settings
 from app.hub_token import HubToken
+from app.library_record import LibraryRecord
 from app.settings import Settings
+from app.settings_desk import apply_look
 from app.settings_view import FORGET_TOKEN, MEASURE, RELOAD, RESET, UNDO_RESET
-from engine.types import Calibration
+from engine import words
+from engine.calibration import Calibration
 from tests.app.program import Desk
 from tests.fakes import FakeEngine
 from ui import theme
@@ -80,8 +84,24 @@ def test_numbers_are_read_as_the_system_writes_them(desk: Desk) -> None:
     QLocale.setDefault(QLocale(QLocale.Language.German, QLocale.Country.Germany))
     dialog.changed.emit("electricity_price", "0,32")
     assert values(desk).electricity_price == 0.32
-    dialog.changed.emit("language", "en")
-    assert QLocale().decimalPoint() == "."
+
+
+def test_a_language_counts_from_the_next_start(desk: Desk) -> None:
+    dialog = opened(desk)
+    before = QLocale()
+    dialog.changed.emit("language", "de")
+    assert dialog.foot.words.text() == "Counts when Decodeck starts again."
+    dialog.changed.emit("theme", "light")
+    assert QLocale() == before and words.tr("Theme") == "Theme"
+    assert kept(desk).language == "de"
+
+
+@pytest.mark.parametrize(("language", "point"), [("en", "."), ("de", ",")])
+def test_figures_are_written_as_the_language_does(desk: Desk, language: str, point: str) -> None:
+    apply_look(Settings(language=language))
+    assert QLocale().decimalPoint() == point
+    apply_look(Settings())
+    assert QLocale() == QLocale.system()
 
 
 def test_what_counts_from_the_next_load_offers_it(desk: Desk) -> None:
@@ -160,10 +180,11 @@ def test_the_data_move_with_their_chats_while_the_program_runs(desk: Desk, tmp_p
     desk.send("before")
     desk.wait_for_answer()
     dialog, target = opened(desk), tmp_path / "data"
+    was_locked: list[bool] = []
+    desk.program.controller.folders.changed.connect(lambda: was_locked.append(not dialog.search.isEnabled()))
     dialog.changed.emit("data_folder", str(target))
-    assert not dialog.search.isEnabled()
-    desk.wait(lambda: dialog.search.isEnabled())
-    assert dialog.foot.words.text() == f"Moved to {target}."
+    desk.wait(lambda: dialog.foot.words.text() == f"Moved to {target}.")
+    assert was_locked[0] and dialog.search.isEnabled()
     assert paths.chats_db() == target / "chats.db" and paths.chats_db().is_file()
     desk.send("after")
     desk.wait(lambda: len(desk.answers()) == 2 and desk.answers()[-1].status == "done")
@@ -186,6 +207,25 @@ def test_the_loaded_model_follows_the_models_folder(
     assert kept(desk).last_model == str(target / "mine.gguf")
 
 
+def test_the_window_looks_up_no_path_of_a_move_itself(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.start_ready()
+    desk.program.controller.library._record = LibraryRecord(used={"/models/used.gguf": 1.0})
+    threads: set[str] = set()
+    resolve = Path.resolve
+
+    def watched(path: Path, strict: bool = False) -> Path:
+        threads.add(threading.current_thread().name)
+        return resolve(path, strict)
+
+    monkeypatch.setattr(Path, "resolve", watched)
+    dialog, target = opened(desk), tmp_path / "models"
+    dialog.changed.emit("models_folder", str(target))
+    desk.wait(lambda: dialog.foot.words.text() == f"Moved to {target}.")
+    assert threads and threading.main_thread().name not in threads
+
+
 def test_nothing_is_moved_while_an_answer_is_written(desk: Desk, tmp_path: Path) -> None:
     desk.start_ready()
     desk.fake.hold.clear()
@@ -193,7 +233,7 @@ def test_nothing_is_moved_while_an_answer_is_written(desk: Desk, tmp_path: Path)
     desk.wait_for_answer("writing")
     dialog = opened(desk)
     dialog.changed.emit("data_folder", str(tmp_path / "data"))
-    assert dialog.row("data_folder").error.startswith("An answer is being written.")
+    desk.wait(lambda: dialog.row("data_folder").error.startswith("An answer is being written."))
     assert not (tmp_path / "data").exists()
     desk.fake.hold.set()
     desk.wait_for_answer()
@@ -205,8 +245,8 @@ def test_a_move_that_fails_leaves_the_chats_where_they_are(desk: Desk, tmp_path:
     (tmp_path / "full" / "mine").write_bytes(b"")
     dialog = opened(desk)
     dialog.changed.emit("data_folder", str(tmp_path / "full"))
-    desk.wait(lambda: dialog.search.isEnabled())
-    assert "is not empty" in dialog.row("data_folder").error
+    desk.wait(lambda: "is not empty" in dialog.row("data_folder").error)
+    assert dialog.search.isEnabled()
     desk.send("still here")
     desk.wait_for_answer()
     assert desk.stored()[0][1] == "still here"

@@ -11,13 +11,13 @@ from PySide6.QtWidgets import QApplication
 from app.machine_load import MachineLoad
 from app.prediction_record import Judged
 from app.speed_gauge import SETTLED_TOKENS, SUM_EVERY_S, SpeedGauge
+from engine.calibration import Calibration
 from engine.events import AnswerStats, StepStats
 from engine.fit.preference import reading_tps
 from engine.fit.speed import prefill_s, step_bytes, step_s
-from engine.types import Calibration
 from tests.fakes import make_plan
+from ui.gauge_values import SpeedView
 from ui.latency import NUM_STEPS
-from ui.values import SpeedView
 
 NBSP = "\u00a0"
 
@@ -199,6 +199,19 @@ def test_before_the_first_answer_the_prediction_is_shown_already(chats: Chats) -
     chats.gauge.use(None)
     view = chats.window.views[-1]
     assert (view.predicted_tps, view.limit_tps, view.why.can_explain) == (None, None, False)
+
+
+def test_a_chat_without_an_answer_is_not_promised_the_drafts_of_another(chats: Chats) -> None:
+    chats.gauge.use(CALIBRATED)
+    for tokens in (1, 100, 200):  # three of four tokens were guessed
+        accepted = 3 * tokens // 4
+        chats.step("a", tokens=tokens, drafted_tokens=tokens, accepted_tokens=accepted)
+    drafted = chats.window.views[-1].predicted_tps
+    chats.gauge.end("a", full_end(100.0))
+    empty = chats.show("new").predicted_tps
+    assert drafted is not None
+    assert empty == pytest.approx(1 / step_s(CALIBRATED, 1))
+    assert drafted > 1.5 * empty
 
 
 def test_slower_than_predicted_is_amber_after_three_seconds_and_says_who(chats: Chats) -> None:

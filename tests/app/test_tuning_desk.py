@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app import draft_choice, model_desk, settings
+from app import draft_choice, model_choice, settings
 from app.draft_choice import DraftChoice
 from app.room import Room
 from engine.calibration import Calibration
@@ -19,7 +19,8 @@ from engine.fit.plan import without_draft
 from engine.types import LoadPlan
 from tests.app.program import MODEL, Desk
 from tests.fakes import HARDWARE, FakeEngine, make_spec
-from ui.values import ModelState, TuningView
+from ui.tuning_values import TuningView
+from ui.values import ModelState
 
 LITTLE = make_spec("/models/little.gguf")
 
@@ -76,7 +77,7 @@ CHANGES: dict[str, tuple[Callable[[Desk], None], Callable[[Desk], None]]] = {
 def choose_draft(desk: Desk, path: str) -> None:
     desk.window.tuning.drafting_chosen.emit("draft")
     desk.wait(lambda: len(desk.window.drafts.list.models.rows) > 1)
-    desk.window.drafts.close_picker()
+    desk.window.drafts.close_popup()
     desk.window.drafts.model_chosen.emit(path)
 
 
@@ -126,8 +127,10 @@ def test_recommended_sets_values_and_applies_nothing(desk: Desk) -> None:
     assert tuning(desk).recommended
     desk.window.tuning.cell_chosen.emit("f32", 512)
     desk.window.tuning.kv_chosen.emit("8")
+    assert not tuning(desk).is_recommended
     desk.window.tuning.recommended_clicked.emit()
     view = tuning(desk)
+    assert view.is_recommended
     assert (view.chosen_format, view.chosen_context, view.chosen_kv) == ("file", 4096, "16")
     assert len(desk.fake.loads) == 1
 
@@ -215,14 +218,14 @@ def test_a_draft_model_that_is_gone_is_said_and_the_model_loads_alone(
     apply(desk)
     desk.stop()
     again = Desk(qtbot, qapp, monkeypatch, FakeEngine())
-    read = model_desk.read_spec
+    read = model_choice.read_spec
 
     def gone(path: str) -> object:
         if path == LITTLE.path:
             raise draft_choice.EngineError("There is no such file.")
         return read(path)
 
-    monkeypatch.setattr(model_desk, "read_spec", gone)
+    monkeypatch.setattr(model_choice, "read_spec", gone)
     again.start_ready()
     assert again.fake.loads[-1].draft is None
     assert again.notice is not None and "No draft model" in again.notice.title
@@ -293,7 +296,7 @@ def test_a_draft_model_that_the_engine_refuses_is_said_and_forgotten(
     desk.start_ready()
     desk.window.tuning.drafting_chosen.emit("draft")
     desk.wait(lambda: len(desk.window.drafts.list.models.rows) == 1)
-    desk.window.drafts.close_picker()
+    desk.window.drafts.close_popup()
     desk.window.drafts.model_chosen.emit(LITTLE.path)
     apply(desk)
     assert desk.notice is not None and "vocabulary differs" in desk.notice.text

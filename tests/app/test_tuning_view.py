@@ -14,9 +14,10 @@ from app.tuning_view import Scene, format_keys
 from engine.capabilities import Capabilities, GenericOptions
 from engine.fit.plan import plan
 from engine.fit.speed import Prediction
-from engine.types import Gpu, Hardware, LoadPlan, LoadSpec, ModelSpec
+from engine.machine import Gpu, Hardware
+from engine.types import LoadPlan, LoadSpec, ModelSpec
 from tests.fakes import HARDWARE, make_plan, make_spec
-from ui.values import FormatChoice, HeatView, TuningView
+from ui.tuning_values import FormatChoice, HeatView, TuningView
 
 NBSP = "\u00a0"
 NATIVE = replace(HARDWARE, native="avx2")

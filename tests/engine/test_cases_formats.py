@@ -21,12 +21,13 @@ from engine.fit.choices import lack
 from engine.fit.plan import plan
 from engine.fit.speed import predict
 from engine.hardware.probe import probe
+from engine.machine import Hardware
 from engine.models.spec import read_spec
 from engine.quant.dequantize import dequantize
 from engine.quant.linear import Int8Linear
 from engine.quant.packing import Int4Packer, Int8Packer, unpack_q4
 from engine.quant.quantize import quantize
-from engine.types import Hardware, LoadPlan, LoadSpec
+from engine.types import LoadPlan, LoadSpec
 from tests.engine.models.built import TORCH
 from tests.engine.models.generic_models import generic_folder
 from tests.engine.tiny import tiny_folder

@@ -111,7 +111,7 @@ def test_an_endless_answer_ends_with_the_context(engine: Engine) -> None:
 
 
 def test_a_context_of_next_to_nothing_refuses_in_words(folder: Path) -> None:
-    with pytest.raises(WishError, match="1 tokens"):
+    with pytest.raises(WishError, match="context length of 1 "):
         loaded(folder, context=1)
     engine = loaded(folder, context=2)
     for _ in range(2):

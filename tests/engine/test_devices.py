@@ -17,8 +17,9 @@ from engine.events import Finished, Loaded
 from engine.fit.plan import plan
 from engine.hardware import gpus
 from engine.hardware.probe import probe
+from engine.machine import Gpu
 from engine.models.spec import read_spec
-from engine.types import GenerateRequest, Gpu, LoadSpec, Message, SamplingParams
+from engine.types import GenerateRequest, LoadSpec, Message, SamplingParams
 from tests.engine.models.built import WITH_TOY
 from tests.engine.tiny import finished, tiny_folder
 from tests.engine.toy_device import ToyDevice

@@ -27,10 +27,11 @@ from engine.fit.plan import plan
 from engine.hardware.gpus import GpuProbe
 from engine.hardware.probe import probe
 from engine.kv.cache import KVCache
+from engine.machine import Gpu, Hardware
 from engine.models import graph
 from engine.models.decoder import Decoder, Segment
 from engine.models.spec import read_spec
-from engine.types import GenerateRequest, Gpu, Hardware, LoadSpec, Message, SamplingParams
+from engine.types import GenerateRequest, LoadSpec, Message, SamplingParams
 from tests.engine.models.built import TORCH, build, run, some_ids
 from tests.engine.models.writers import write_llama_gguf
 from tests.engine.tiny import FAMILIES, finished, tiny_folder

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tests.ui.states import CHATS, MESSAGES, finish
+from ui.chat_values import ChatRow, FolderRow, MessageView, SearchHit, SearchView
 from ui.main_window import MainWindow
-from ui.values import ChatRow, FolderRow, MessageView, NoticeView, SearchHit, SearchView
+from ui.values import NoticeView
 
 FOLDERS = (FolderRow("f1", "Garden", 2, True), FolderRow("f2", "Work at the institute for soil", 7, False))
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from tests.ui import states
 from ui.attachment_text import attached, compose
+from ui.chat_values import CounterView, LengthView, PresetsView
 from ui.main_window import MainWindow
-from ui.values import CounterView, LengthView, NoticeAction, NoticeView, PresetsView
+from ui.values import NoticeAction, NoticeView
 
 SALES = attached(
     "sales-2023.csv", "month,amount\n" + "\n".join(f"{at},{at * 731 % 97}.50" for at in range(1, 49))

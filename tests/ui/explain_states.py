@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ui.values import BatchRow, Door, DraftRow, ExplainView, JudgedRow, StepPart, WhyView
+from ui.gauge_values import BatchRow, Door, DraftRow, ExplainView, JudgedRow, StepPart, WhyView
 
 STARTER = "SmolLM2-135M-Instruct"
 WHY = WhyView("Memory-bound: 82% of each step is reading 0.10\u00a0GB of weights", can_explain=True)

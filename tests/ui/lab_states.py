@@ -18,8 +18,9 @@ from ui.lab_values import (
     LabView,
     RunningView,
 )
-from ui.main_window import LAB, MainWindow
+from ui.main_window import MainWindow
 from ui.values import ChipView, ModelState, ReadingsView, StatusView
+from ui.window_view import LAB
 
 COPIES = (1, 2, 4, 8, 16)
 EACH = (32.7, 30.7, 28.8, 19.2, 10.4)

@@ -16,8 +16,9 @@ from ui.library_values import (
     RepoRow,
     TransferView,
 )
-from ui.main_window import LIBRARY, MainWindow
+from ui.main_window import MainWindow
 from ui.values import DownloadView, StatusView
+from ui.window_view import LIBRARY
 
 GB = "\u00a0GB"
 FITS = FitMark("fits", f"Fits · 1.90{GB} spare", "41\u00a0tok/s", "±6% predicted")

@@ -12,25 +12,19 @@ from tests.ui.explain_states import EXPLAIN, WHY
 from tests.ui.lab_states import LAB_STATES
 from tests.ui.library_states import LIBRARY_STATES
 from tests.ui.tuning_states import DRAFT_MODEL, GPU, NO_FIT, SPILLS, TIGHT, TUNING
+from ui.chat_values import ChatRow, CounterView, LengthView, MessageView
 from ui.drop import Dropped, sort_urls
+from ui.gauge_values import ContextView, MemoryView, SpeedView, WhyView
 from ui.main_window import MainWindow
 from ui.values import (
-    ChatRow,
     ChipView,
-    ContextView,
-    CounterView,
     DownloadView,
-    LengthView,
     MachineView,
-    MemoryView,
-    MessageView,
     ModelRow,
     ModelState,
     NoticeAction,
     NoticeView,
-    SpeedView,
     StatusView,
-    WhyView,
 )
 
 GB = 1_000_000_000

@@ -8,10 +8,10 @@ from pytestqt.qtbot import QtBot
 from ui.attachment_item import SHOWN_LINES, AttachmentItem, MoreLinesItem, opened
 from ui.attachment_text import attached, compose
 from ui.bubble import BubbleItem
+from ui.chat_values import MessageView
 from ui.code_block import CodeItem
 from ui.message_actions import COPY_MESSAGE, EDIT
 from ui.transcript import Transcript
-from ui.values import MessageView
 
 SALES, NOTES = attached("sales.csv", "a,b\n1,2\n"), attached("notes.md", "# One")
 

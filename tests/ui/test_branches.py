@@ -11,12 +11,12 @@ from pytestqt.qtbot import QtBot
 
 from ui.blocks import Item
 from ui.bubble import BubbleItem
+from ui.chat_values import MessageView
 from ui.edit_bar import EDITING, EDITING_ANSWER, TEMPORARY
 from ui.main_window import MainWindow
 from ui.marks import StatsItem
 from ui.message_actions import COPY_MESSAGE, EDIT, NEXT, PREVIOUS, REGENERATE, MessageActions
 from ui.transcript import Transcript
-from ui.values import MessageView
 
 QUESTION = MessageView("u", "user", "Tell me", branch=1, branches=2)
 ANSWER = MessageView("a", "assistant", "Once upon", stats="41 tokens", branch=2, branches=3)

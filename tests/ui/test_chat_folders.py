@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLineEdit, QMenu
 from pytestqt.qtbot import QtBot
 
 from ui.chat_list import ChatList
-from ui.values import ChatRow, FolderRow
+from ui.chat_values import ChatRow, FolderRow
 
 FOLDERS = (FolderRow("f", "Garden", 2), FolderRow("g", "Work", 1, is_open=False))
 SORTED = (

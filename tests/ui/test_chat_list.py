@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
 from ui.chat_list import ROW_ROLE, ChatList
-from ui.values import ChatRow
+from ui.chat_values import ChatRow
 
 ROWS = (
     ChatRow("a", "First chat", "SmolLM2 · 90 tok/s", "Today", is_writing=True),

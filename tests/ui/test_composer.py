@@ -9,9 +9,9 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from ui.attachment_text import attached, compose
+from ui.chat_values import CounterView
 from ui.composer import BOX_MAX, BOX_MIN, Composer
 from ui.composer_parts import GUARD_S
-from ui.values import CounterView
 
 
 class Clock:

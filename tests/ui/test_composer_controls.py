@@ -6,7 +6,8 @@ import pytest
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
-from ui.main_window import LAB, MainWindow
+from ui.main_window import MainWindow
+from ui.window_view import LAB
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pytestqt.qtbot import QtBot
 
+from ui.chat_values import CounterView, LengthView
 from ui.composer import Composer
 from ui.composer_length import LengthChip, about, spoken
-from ui.values import CounterView, LengthView
 
 CHOICES = ((128, 3.0), (512, 12.0), (4096, 110.0), (None, None))
 

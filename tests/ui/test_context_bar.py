@@ -6,7 +6,7 @@ from pytestqt.qtbot import QtBot
 
 from ui import theme
 from ui.context_bar import ContextBar
-from ui.values import ContextView
+from ui.gauge_values import ContextView
 
 
 def make(qtbot: QtBot) -> ContextBar:

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from ui import theme
 from ui.context_slider import ContextSlider
-from ui.values import TuningView
+from ui.tuning_values import TuningView
 
 VIEW = TuningView(
     formats=(),

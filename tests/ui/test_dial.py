@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from ui import theme
 from ui.dial import Dial, figure_widths, nice_scale, tick_text
-from ui.values import SpeedView
+from ui.gauge_values import SpeedView
 
 Tick = Callable[..., None]
 

@@ -12,9 +12,9 @@ from tests.ui.explain_states import EXPLAIN
 from tests.ui.states import SPEED, fill
 from ui.explain import ExplainPage
 from ui.figure_table import Cell, Column, FigureTable, error_cell
+from ui.gauge_values import StepPart
 from ui.main_window import MainWindow
 from ui.step_bar import StepBar
-from ui.values import StepPart
 
 NBSP = "\u00a0"
 

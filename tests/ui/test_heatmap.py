@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from ui import theme
 from ui.heatmap import LEAST_ROW_PX, ROW_PX, HeatMap
-from ui.values import HeatCell, HeatRow, HeatView
+from ui.tuning_values import HeatCell, HeatRow, HeatView
 
 ROWS = (
     HeatRow(

@@ -13,11 +13,11 @@ from pytestqt.qtbot import QtBot
 
 from tests.ui.transcripts import find, point_of, say, settle
 from ui.blocks import LINK, ProseItem
+from ui.chat_values import MessageView
 from ui.label import Label
 from ui.link_dialog import LinkDialog
 from ui.markdown import visible
 from ui.transcript import Transcript
-from ui.values import MessageView
 
 
 class Trap(BaseHTTPRequestHandler):

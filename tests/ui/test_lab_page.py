@@ -13,7 +13,8 @@ from pytestqt.qtbot import QtBot
 from tests.ui.lab_states import COST, EMPTY_COST, MEASURED, PREDICTED
 from ui.lab_page import LabPage
 from ui.lab_values import LabView, RunningView
-from ui.main_window import LAB, LAB_KEYS, MainWindow
+from ui.main_window import MainWindow
+from ui.window_view import LAB, LAB_KEYS
 
 
 @pytest.fixture

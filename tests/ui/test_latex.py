@@ -32,6 +32,7 @@ def read(source: str, *, is_display: bool = False) -> str | None:
         (r"x^{x^2}", "x^(x²)"),
         (r"x^12", "x¹2"),
         (r"\sqrt[3]{x+1} + \sqrt{2}", "∛(x + 1) + √2"),
+        (r"\frac{\sqrt{\pi}}{2} + \sqrt{\frac{x}{2}}", "(√π)/2 + √(x/2)"),
         (r"\sum_{i=1}^{n} x_i^2 = \int_0^1 e^{-x}\,dx", "∑ᵢ₌₁ⁿ xᵢ² = ∫₀¹ e⁻ˣ\u2009dx"),
         (r"\lim_{x\to 0}\frac{\sin x}{x}=1", "lim_(x→0) (sin x)/x = 1"),
         (r"\alpha\beta\in\mathbb{R}^n", "αβ ∈ ℝⁿ"),

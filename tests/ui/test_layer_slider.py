@@ -7,7 +7,7 @@ from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from ui.layer_slider import LayerSlider
-from ui.values import GpuLayersView
+from ui.tuning_values import GpuLayersView
 
 VIEW = GpuLayersView(28, 28, 28, "NVIDIA GeForce MX250")
 

@@ -15,8 +15,9 @@ from pytestqt.qtbot import QtBot
 
 from tests.ui import states
 from ui import theme
+from ui.gauge_values import SpeedView
 from ui.main_window import MainWindow
-from ui.values import ChipView, DownloadView, ModelRow, ModelState, NoticeAction, NoticeView, SpeedView
+from ui.values import ChipView, DownloadView, ModelRow, ModelState, NoticeAction, NoticeView
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pytestqt.qtbot import QtBot
 
 from ui import theme
+from ui.gauge_values import MemoryView
 from ui.memory_bar import MemoryBar, part_widths
-from ui.values import MemoryView
 
 GB = 1_000_000_000
 LOADED = MemoryView(

@@ -7,11 +7,11 @@ from PySide6.QtWidgets import QApplication
 
 from ui.blocks import Item, ProseItem
 from ui.bubble import BubbleItem
+from ui.chat_values import MessageView
 from ui.code_block import CodeItem
 from ui.marks import MarkerItem, StatsItem, WaitingItem
 from ui.message import MessageItems
 from ui.table_block import TableItem
-from ui.values import MessageView
 
 pytestmark = pytest.mark.usefixtures("qapp")
 

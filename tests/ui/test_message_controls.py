@@ -13,12 +13,13 @@ from tests.ui import states
 from ui import theme
 from ui.blocks import Item, ProseItem
 from ui.bubble import BubbleItem
+from ui.chat_values import MessageView
 from ui.control_focus import controls_of
 from ui.main_window import NO_ROOM, MainWindow
 from ui.marks import MAKE_ROOM, MarkerItem, StatsItem, WaitingItem
 from ui.message_actions import CONTINUE, COPY_MESSAGE, EDIT, REGENERATE
 from ui.transcript import Transcript
-from ui.values import MessageView, TuningView
+from ui.tuning_values import TuningView
 
 FULL = "Context full: 14 earlier messages (2,310 tokens) left out"
 QUESTION = MessageView("u", "user", "Tell me")

@@ -6,8 +6,9 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from ui.main_window import LAB, LIBRARY, MainWindow
+from ui.main_window import MainWindow
 from ui.navigation import Navigation, PageRow
+from ui.window_view import LAB, LIBRARY
 
 
 @pytest.fixture

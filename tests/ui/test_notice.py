@@ -7,6 +7,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QAbstractButton, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
+from ui.label import Label
 from ui.notice import NoticeBar
 from ui.values import NoticeAction, NoticeView
 
@@ -86,3 +87,52 @@ def test_a_very_long_text_is_cut_and_stands_in_full_behind_details(bar: NoticeBa
     assert isinstance(details, QPlainTextEdit)
     assert text in details.toPlainText()
     assert bar.heightForWidth(560) < 260
+
+
+FOLDER = NoticeView("warning", "The folder cannot be written.", key="folder")
+DELETED = NoticeView("info", "Chat deleted")
+
+
+def test_closing_a_notice_shows_the_warning_behind_it(bar: NoticeBar) -> None:
+    bar.show_notice(FOLDER)
+    bar.show_notice(VIEW)
+    assert bar.view == VIEW
+    assert [label.text() for label in bar.findChildren(Label) if not label.isHidden()][-1] == "1 more"
+    press(bar, "Close this notice")
+    assert bar.view == FOLDER
+    press(bar, "Close this notice")
+    assert bar.view is None
+    assert bar.isHidden()
+
+
+def test_an_information_is_not_shown_again_and_the_same_notice_once(bar: NoticeBar) -> None:
+    for view in (DELETED, FOLDER, FOLDER, VIEW, FOLDER):
+        bar.show_notice(view)
+    assert bar.view == FOLDER
+    bar.dismiss()
+    assert bar.view == VIEW
+    bar.dismiss()
+    assert bar.view is None
+
+
+def test_a_notice_is_taken_away_by_its_key_wherever_it_stands(bar: NoticeBar) -> None:
+    bar.show_notice(FOLDER)
+    bar.show_notice(VIEW)
+    bar.take_away("folder")
+    assert bar.view == VIEW
+    bar.show_notice(FOLDER)
+    bar.take_away("folder")
+    assert bar.view == VIEW
+    bar.take_away("another")
+    bar.dismiss()
+    assert bar.view is None
+
+
+def test_clearing_forgets_those_behind_too(bar: NoticeBar) -> None:
+    bar.show_notice(FOLDER)
+    bar.show_notice(VIEW)
+    bar.clear()
+    assert bar.isHidden()
+    bar.show_notice(DELETED)
+    bar.dismiss()
+    assert bar.view is None

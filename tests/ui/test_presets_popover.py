@@ -7,8 +7,8 @@ from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
+from ui.chat_values import PresetsView
 from ui.presets_popover import FIELDS, PresetsPopover
-from ui.values import PresetsView
 
 VALUES = {
     "system_prompt": "Be brief",
@@ -88,7 +88,7 @@ def test_instructions_leave_when_typing_pauses_or_the_popover_closes(
     popover.instructions.setPlainText("Rhyme")
     qtbot.waitUntil(lambda: changed == [("system_prompt", "Rhyme")])
     popover.instructions.setPlainText("Rhyme well")
-    popover.close_popover()
+    popover.close_popup()
     assert changed[-1] == ("system_prompt", "Rhyme well")
 
 

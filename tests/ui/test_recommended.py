@@ -32,6 +32,22 @@ def test_it_is_pressed_by_pointer_and_by_alt_r(qtbot: QtBot, button: Recommended
     assert WHY in button.button.toolTip()
 
 
+def test_pressed_where_all_is_set_it_says_so_until_something_else_is_chosen(
+    qtbot: QtBot, button: Recommended
+) -> None:
+    width = button.sizeHint().width()
+    qtbot.mouseClick(button.button, Qt.MouseButton.LeftButton)
+    assert button.button.text() == "Recommended"
+    button.set_view("quality", WHY, is_set=True)
+    assert button.button.text() == "Recommended"  # it was not asked
+    with qtbot.waitSignal(button.clicked):
+        qtbot.mouseClick(button.button, Qt.MouseButton.LeftButton)
+    button.set_view("quality", WHY, is_set=True)
+    assert (button.button.text(), button.sizeHint().width()) == ("Already set", width)
+    button.set_view("quality", WHY)
+    assert button.button.text() == "Recommended"
+
+
 def test_without_a_reason_there_is_nothing_to_recommend(qtbot: QtBot, button: Recommended) -> None:
     button.set_view("quality", "")
     with qtbot.assertNotEmitted(button.clicked):

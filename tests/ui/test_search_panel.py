@@ -7,9 +7,9 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from ui.chat_list_model import ROW_ROLE
+from ui.chat_values import ChatRow, SearchHit, SearchView
 from ui.main_window import MainWindow
 from ui.search_results import _lines
-from ui.values import ChatRow, SearchHit, SearchView
 
 HITS = (
     SearchHit("a", "Whales", "m1", "… they eat krill and", (), ((11, 16),), 2),

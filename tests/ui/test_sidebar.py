@@ -6,9 +6,9 @@ import pytest
 from PySide6.QtWidgets import QAbstractButton
 from pytestqt.qtbot import QtBot
 
+from ui.chat_values import ChatRow
 from ui.label import Label
 from ui.sidebar import Sidebar, logo_pixmap
-from ui.values import ChatRow
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from pytestqt.qtbot import QtBot
 
+from ui.gauge_values import SpeedView, WhyView
 from ui.speed_panel import BUS, DRAFTS, FIRST_TOKEN, SpeedPanel
-from ui.values import SpeedView, WhyView
 
 NBSP = "\u00a0"
 WHY = "Drafting is off: checking a drafted token takes 10% longer, and 4% of them are right here."

@@ -9,6 +9,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from ui.blocks import Item, ProseItem
+from ui.chat_values import MessageView
 from ui.code_block import CodeItem
 from ui.growing_text import GrowingText
 from ui.marks import MarkerItem, StatsItem, WaitingItem
@@ -16,7 +17,6 @@ from ui.message import MessageItems
 from ui.numbers import NBSP
 from ui.thought import TOGGLE_THOUGHT, ThoughtItem, thought_title
 from ui.transcript import Transcript
-from ui.values import MessageView
 
 pytestmark = pytest.mark.usefixtures("qapp")
 

@@ -11,12 +11,12 @@ from pytestqt.qtbot import QtBot
 from tests.ui.transcripts import LONG, find, point_of, say, settle
 from ui import growing_text, theme
 from ui.blocks import ProseItem
+from ui.chat_values import MessageView
 from ui.marks import StatsItem
-from ui.message_area import FOLLOW_PX
+from ui.piece_area import FOLLOW_PX
 from ui.splitter import Chunk
 from ui.text_layout import TextLayout
 from ui.transcript import Transcript
-from ui.values import MessageView
 
 # Bounded work
 

@@ -13,16 +13,9 @@ from pytestqt.qtbot import QtBot
 from tests.ui.tuning_states import DRAFT_MODEL, GPU, NO_FIT, SPILLS, TIGHT, TUNING
 from ui import theme
 from ui.controls import IconButton
+from ui.gauge_values import ContextView, MemoryView, SpeedView, WhyView
 from ui.tuning import TuningDock
-from ui.values import (
-    ContextView,
-    FormatChoice,
-    MemoryView,
-    SpeedView,
-    TuningView,
-    VerdictView,
-    WhyView,
-)
+from ui.tuning_values import FormatChoice, TuningView, VerdictView
 
 VIEW = TuningView(
     formats=(
@@ -93,6 +86,7 @@ def test_choices_leave_as_intents_and_showing_them_does_not(qtbot: QtBot, dock: 
     [
         ({"apply": "ready"}, "Apply", "Apply", True),
         ({"apply": "ready", "reload_s": 2.2}, "Apply", "Apply, reload about 2 seconds", True),
+        ({"apply": "ready", "reload_s": 0.4}, "Apply", "Apply, reload about 1 second", True),
         ({"apply": "waiting"}, "Applies after this answer", "Applies after this answer", False),
         ({"apply": "reloading", "apply_percent": 62}, "Reloading 62%", "Reloading 62%", False),
         ({"apply": "reloading"}, "Reloading", "Reloading", False),

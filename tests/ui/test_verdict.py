@@ -6,7 +6,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from ui import theme
-from ui.values import VerdictView
+from ui.tuning_values import VerdictView
 from ui.verdict import VerdictCard
 
 FITS = VerdictView(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.ui.states import finish
+from ui.chat_values import MessageView
 from ui.main_window import MainWindow
 from ui.transcript_menu import ask_about_link
-from ui.values import MessageView
 
 STATS = "212 tokens · 90.4 tok/s · first token 0.21 s"
 FORMULAS = r"""The roots of $ax^2 + bx + c = 0$ follow from completing the square:

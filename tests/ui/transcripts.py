@@ -6,8 +6,8 @@ from PySide6.QtCore import QPoint
 from pytestqt.qtbot import QtBot
 
 from ui.blocks import Item
+from ui.chat_values import MessageView
 from ui.transcript import Transcript
-from ui.values import MessageView
 
 LONG = "\n\n".join(f"Paragraph {number} with some words in it." for number in range(120))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ui.values import (
+from ui.tuning_values import (
     DraftingView,
     FormatChoice,
     GpuLayersView,

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -14,8 +15,15 @@ import pytest
 from app.bench.process import Worker, WorkerError
 from engine.errors import EngineError
 
+ROOT = Path(__file__).resolve().parents[3]
 MODULE = "tests.app.bench.echo_worker"
 END_S = 20.0
+
+
+@pytest.fixture(autouse=True)
+def _workers_of_tests_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program starts modules that are installed, whatever the current folder."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ from engine.fit.advice import (
 from engine.fit.kv_pages import PAGE_TOKENS
 from engine.fit.plan import plan
 from engine.fit.preference import tps
-from engine.types import Hardware, LoadSpec, ModelSpec
+from engine.machine import Hardware
+from engine.types import LoadSpec, ModelSpec
 from tests.engine.fit.test_devices import ALL, GB, GPU, machine, make
 
 NATIVE = replace(machine(native="avx512vnni"), calibration=Calibration(read_gbps=50.0, disk_gbps=2.0))

@@ -14,7 +14,8 @@ from engine.fit.kv_bits import KV16
 from engine.fit.kv_pages import PAGE_TOKENS, kinds_bytes, pool_kinds, whole_kinds
 from engine.fit.plan import plan
 from engine.fit.speed import step_bytes
-from engine.types import Gpu, LayerOptions, LoadSpec, ModelSpec, RopeSpec, TensorInfo
+from engine.machine import Gpu
+from engine.types import LayerOptions, LoadSpec, ModelSpec, RopeSpec, TensorInfo
 from tests.engine.fit.test_devices import ALL, machine, make
 from tests.fakes import make_spec
 

@@ -10,7 +10,8 @@ from engine.errors import WishError
 from engine.fit.bytes import kv_bytes, weight_bytes
 from engine.fit.devices import device_of, gpu_matrices, placed_matrices
 from engine.fit.plan import depends_on_gpus, plan
-from engine.types import Gpu, Hardware, LoadPlan, LoadSpec, ModelSpec
+from engine.machine import Gpu, Hardware
+from engine.types import LoadPlan, LoadSpec, ModelSpec
 from tests.fakes import make_spec
 
 GB = 10**9

@@ -8,7 +8,8 @@ import pytest
 
 from engine.fit.devices import gpu_parts, sum_parts
 from engine.fit.plan import plan, replanned, without_draft
-from engine.types import Hardware, LoadPlan, LoadSpec, MemoryParts
+from engine.machine import Hardware
+from engine.types import LoadPlan, LoadSpec, MemoryParts
 from tests.engine.fit.test_devices import GB, GPU, machine, make
 
 TARGET, DRAFT = make(layers=12), replace(make(layers=2), path="/models/draft.gguf", name="draft")

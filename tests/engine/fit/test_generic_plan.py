@@ -12,8 +12,9 @@ from engine.fit import generic_bytes
 from engine.fit.bytes import kv_bytes, weight_bytes
 from engine.fit.kernels import kernel_pair
 from engine.fit.plan import plan
+from engine.machine import Gpu, Hardware
 from engine.models.spec import read_spec
-from engine.types import Gpu, Hardware, LoadPlan, LoadSpec, ModelSpec
+from engine.types import LoadPlan, LoadSpec, ModelSpec
 from tests.engine.models.generic_models import generic_folder
 
 MACHINE = Hardware("test", 2, 10**12, 10**12)

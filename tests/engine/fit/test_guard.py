@@ -9,7 +9,8 @@ import pytest
 from engine.errors import MemoryLimitError
 from engine.fit.guard import LEVELS, check, check_again, is_refused, what_fits
 from engine.fit.plan import plan, without_draft
-from engine.types import Gpu, LoadPlan, LoadSpec, ModelSpec
+from engine.machine import Gpu
+from engine.types import LoadPlan, LoadSpec, ModelSpec
 from tests.engine.fit.test_advice import need, spec_of, wish, with_free
 from tests.engine.fit.test_devices import ALL, GB, GPU, machine
 

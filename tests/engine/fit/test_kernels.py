@@ -9,8 +9,9 @@ import pytest
 from engine.fit.bytes import weight_bytes
 from engine.fit.kernels import STOCK_LAYER_US, chosen_kernels, kernel_name, kernel_pair, read_matrices
 from engine.fit.plan import plan
+from engine.machine import Hardware, KernelPair, KernelTimes
 from engine.quant.formats import held_nbytes
-from engine.types import Hardware, KernelPair, KernelTimes, LoadSpec, ModelSpec
+from engine.types import LoadSpec, ModelSpec
 from tests.fakes import HARDWARE, make_spec
 
 NATIVE = replace(HARDWARE, native="avx2")

@@ -14,9 +14,10 @@ from engine.fit.held import held_matrices
 from engine.fit.kernels import possible_kernels
 from engine.fit.plan import plan, prefill_piece
 from engine.fit.scratch import linear_scratch_bytes
+from engine.machine import Hardware
 from engine.models.spec import read_spec
 from engine.native.library import NativeLibrary
-from engine.types import Hardware, LoadSpec, ModelSpec
+from engine.types import LoadSpec, ModelSpec
 from tests.engine.tiny import tiny_folder
 from tests.fakes import HARDWARE, make_spec
 

@@ -13,8 +13,9 @@ from engine.fit.draft import with_draft
 from engine.fit.plan import plan
 from engine.fit.speed import limit_tps, predict, prefill_s, step_bytes, step_s, tokens_per_step
 from engine.fit.step_parts import alone, step_parts, together
+from engine.machine import Gpu, Hardware
 from engine.types import DecoderOptions as Options
-from engine.types import Gpu, Hardware, LayerOptions, LoadPlan, LoadSpec, ModelSpec, TensorInfo
+from engine.types import LayerOptions, LoadPlan, LoadSpec, ModelSpec, TensorInfo
 from tests.fakes import HARDWARE, make_spec
 
 MB = 1_000_000

@@ -15,10 +15,11 @@ from engine.fit.bytes import working_bytes
 from engine.fit.plan import plan
 from engine.fit.scratch import MAX_ROWS
 from engine.hardware.probe import probe
+from engine.machine import Hardware
 from engine.models.decoder import Runner, Segment
 from engine.models.spec import read_spec
 from engine.native.library import NativeLibrary
-from engine.types import Hardware, LoadPlan, LoadSpec
+from engine.types import LoadPlan, LoadSpec
 from engine.waiting import drained
 from tests.engine.models.generic_models import generic_folder, loading, plan_for
 from tests.engine.peak import peak_bytes

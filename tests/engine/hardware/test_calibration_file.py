@@ -15,7 +15,7 @@ from engine.hardware import kernel_times
 from engine.hardware.calibration_file import NAME, CalibrationFile
 from engine.hardware.kernel_times import KernelTimesFile
 from engine.hardware.probe import probe
-from engine.types import Hardware
+from engine.machine import Hardware
 from tests.fakes import HARDWARE
 
 KNOWN = Calibration(

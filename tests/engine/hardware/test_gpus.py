@@ -14,7 +14,8 @@ from engine.errors import WishError
 from engine.fit.plan import plan
 from engine.hardware import gpus
 from engine.hardware.gpus import GpuProbe
-from engine.types import Gpu, Hardware, LoadPlan, LoadSpec
+from engine.machine import Gpu, Hardware
+from engine.types import LoadPlan, LoadSpec
 from tests.fakes import make_spec
 
 GB = 10**9

@@ -11,7 +11,7 @@ import pytest
 
 from engine.hardware import kernel_times
 from engine.hardware.kernel_times import MOST_ENTRIES, KernelTimesFile
-from engine.types import Hardware, KernelPair, KernelTimes
+from engine.machine import Hardware, KernelPair, KernelTimes
 
 HARDWARE = Hardware("A processor", 2, None, None, ("avx2",), "avx2")
 PAIR = KernelPair("int4z", "int4g32", 1536, 576, 2)

@@ -13,8 +13,8 @@ import pytest
 from engine.hardware import probe
 from engine.hardware.cores import thread_counts
 from engine.hardware.kernel_times import KernelTimesFile
+from engine.machine import KernelPair, KernelTimes
 from engine.native import library
-from engine.types import KernelPair, KernelTimes
 
 X86 = """processor\t: 0
 vendor_id\t: AuthenticAMD

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from engine.fit.plan import plan
+from engine.machine import Gpu, Hardware
 from engine.models.checkpoint import Checkpoint
 from engine.models.decoder import Decoder, Segment
 from engine.models.load import load_decoder
 from engine.models.spec import read_spec
-from engine.types import Gpu, Hardware, LoadSpec
+from engine.types import LoadSpec
 from tests.engine.toy_device import TOY
 
 TORCH = Hardware("test", 2, None, None)

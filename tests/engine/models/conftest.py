@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import EngineError
+from engine.machine import Hardware
 from engine.native.library import NativeLibrary
-from engine.types import Hardware
 from tests.engine.models.built import TORCH
 from tests.packages import Package, cache, fetch, skip_unless_ci
 

@@ -13,10 +13,11 @@ from safetensors.torch import load_file
 from engine.fit.bytes import weight_bytes
 from engine.fit.kv_bits import KV16, KVBits
 from engine.fit.kv_pages import kinds_bytes, pool_kinds, whole_kinds
+from engine.machine import Hardware
 from engine.models.decoder import Segment
 from engine.models.rotary import rope_frequencies
 from engine.models.spec import read_spec
-from engine.types import Hardware, RopeSpec
+from engine.types import RopeSpec
 from tests.engine.models.built import EXACT, build, run, some_ids
 from tests.engine.models.writers import RawTensor, llama_metadata, llama_tensors, write_gguf, write_llama_gguf
 from tests.engine.tiny import oracle_logits, tiny_folder

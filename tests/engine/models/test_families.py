@@ -16,11 +16,12 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from engine.fit.bytes import weight_bytes
 from engine.fit.kv_bits import KV16, KVBits
 from engine.fit.kv_pages import kinds_bytes, pool_kinds, whole_kinds
+from engine.machine import Hardware
 from engine.models.checkpoint import Checkpoint
 from engine.models.decoder import Segment
 from engine.models.rotary import rope_frequencies
 from engine.models.spec import read_spec
-from engine.types import Hardware, RopeSpec
+from engine.types import RopeSpec
 from tests.engine.models.built import EXACT, build, run, some_ids
 from tests.engine.models.family_writer import family_metadata, write_family_gguf
 from tests.engine.models.writers import quantized, write_gguf

@@ -26,12 +26,13 @@ from torch.utils._pytree import tree_leaves
 from engine.fit import choices, held
 from engine.fit.held import held_matrices
 from engine.fit.plan import plan
+from engine.machine import Hardware
 from engine.models import strips
 from engine.models.checkpoint import Checkpoint
 from engine.models.decoder import Segment
 from engine.models.load import load_decoder
 from engine.models.spec import read_spec
-from engine.types import Hardware, LoadSpec
+from engine.types import LoadSpec
 from tests.engine.models.built import TORCH, build, run, some_ids
 from tests.engine.models.family_writer import write_family_gguf
 from tests.engine.models.test_families import wide

@@ -11,6 +11,7 @@ import torch
 from app import readouts
 from engine.errors import EngineError, ModelFileError
 from engine.fit.plan import plan
+from engine.machine import Hardware
 from engine.models import gguf_parts
 from engine.models.checkpoint import Checkpoint
 from engine.models.gguf_parts import PartName, models
@@ -19,7 +20,7 @@ from engine.models.load import load_decoder
 from engine.models.spec import read_spec, scan_folder
 from engine.native.library import NativeLibrary
 from engine.text.chat import ChatText
-from engine.types import Hardware, LoadSpec, Message, ModelSpec
+from engine.types import LoadSpec, Message, ModelSpec
 from engine.waiting import drained
 from tests.engine.models.built import TORCH, run
 from tests.engine.models.writers import (

@@ -14,13 +14,14 @@ from torch.nn.functional import cosine_similarity
 from engine.fit.bytes import weight_bytes
 from engine.fit.held import held_matrices
 from engine.fit.plan import plan
+from engine.machine import Hardware
 from engine.models.checkpoint import Checkpoint
 from engine.models.decoder import Decoder, Segment
 from engine.models.load import load_decoder
 from engine.models.spec import read_spec
 from engine.native.library import NativeLibrary
 from engine.quant.formats import NATIVE_FORMATS, TENSOR_TYPES
-from engine.types import Hardware, LoadPlan, LoadSpec
+from engine.types import LoadPlan, LoadSpec
 from tests.engine.models.writers import (
     RawTensor,
     llama_metadata,

@@ -19,13 +19,14 @@ from engine.engine import Engine
 from engine.errors import ModelFileError
 from engine.events import Loaded, LoadProgress
 from engine.fit.plan import plan
+from engine.machine import Hardware
 from engine.models import checkpoint as checkpoint_module
 from engine.models import strips
 from engine.models.checkpoint import Checkpoint
 from engine.models.load import load_decoder
 from engine.models.spec import read_spec
 from engine.models.strips import StripReader
-from engine.types import Hardware, LoadPlan, LoadSpec
+from engine.types import LoadPlan, LoadSpec
 from engine.waiting import drained
 from tests.engine.models.built import TORCH, run
 from tests.engine.models.disk import Disk, disk

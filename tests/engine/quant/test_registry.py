@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import types
 from collections.abc import Callable, Generator
 from dataclasses import replace
@@ -19,19 +20,22 @@ from engine.fit.kernels import kernel_pair
 from engine.fit.plan import plan
 from engine.hardware import probe as machine
 from engine.hardware.kernel_times import KernelTimesFile
+from engine.machine import KernelPair, KernelTimes
 from engine.models.spec import read_spec
 from engine.native import library
 from engine.native.library import NativeLibrary
 from engine.quant import bits_and_bytes, candidates, registry
 from engine.quant.candidates import Bench, Candidate, Cursor, Maker, Memory, makers
 from engine.quant.registry import KernelChoice, Measured, Timing, measure, time_pair
-from engine.types import KernelPair, KernelTimes, LoadPlan, LoadSpec
+from engine.quant.thread_choice import Clocks
+from engine.types import LoadPlan, LoadSpec
 from engine.waiting import drained
 from tests.engine.fit.test_kernels import NATIVE, large_spec
 from tests.engine.tiny import tiny_folder
 from tests.fakes import HARDWARE, make_spec
 
 SHAPE = (96, 256)  # whole blocks of every format
+QUIET = Clocks(cpu=time.perf_counter)  # as if one thread had had all the time that passed
 Choice = Callable[[KernelPair], KernelTimes | None]
 
 
@@ -250,10 +254,28 @@ def test_others_kernels_are_imported_offline_and_only_when_asked(monkeypatch: py
 
 def test_both_homes_of_a_pair_are_timed(kernels: NativeLibrary) -> None:
     pair = KernelPair("bf16", "bf16", *SHAPE, threads=1)
-    times = drained(time_pair(pair))
+    times = drained(time_pair(pair, QUIET))
     assert times is not None
     assert times.pair == pair
     assert min(times.native_us, times.stock_us) > 0
+
+
+def test_the_quickest_sample_counts_where_homes_are_compared() -> None:
+    clock = Clock()
+    [steady] = run(clock, {"steady": fake(clock, "steady", 0.004, 0.002, 0.003)}, repeats=3)
+    assert (steady.us, steady.least_us) == (pytest.approx(3000), pytest.approx(2000))
+
+
+def test_on_a_busy_machine_nothing_is_compared_and_nothing_is_kept(
+    kernels: NativeLibrary, tmp_path: Path
+) -> None:
+    busy = Clocks(cpu=lambda: 0.5 * time.perf_counter())  # half of it went to others
+    assert drained(time_pair(KernelPair("bf16", "bf16", *SHAPE, threads=1), busy)) is None
+    path = tmp_path / "kernel-times.json"
+    choice = KernelChoice(path, lambda pair: time_pair(replace(pair, rows=64, cols=64, threads=1), busy))
+    made = make_plan()
+    assert choice.settle(made) is made
+    assert not path.exists()
 
 
 # The choice

@@ -11,10 +11,11 @@ import pytest
 
 from engine.fit.held import HeldMatrix
 from engine.fit.plan import plan
+from engine.machine import Hardware
 from engine.quant import thread_choice
 from engine.quant.candidates import Bench, Candidate
 from engine.quant.thread_choice import Clocks, ThreadChoice, quickest, time_threads
-from engine.types import Hardware, LoadPlan, LoadSpec, ModelSpec
+from engine.types import LoadPlan, LoadSpec, ModelSpec
 from engine.waiting import drained
 from tests.fakes import make_spec
 
