@@ -5613,7 +5613,7 @@
     </message>
     <message>
         <source>Attach files (Ctrl+U)</source>
-        <translation>Dateien anhängen (Ctrl+U)</translation>
+        <translation>Dateien anhängen (Strg+U)</translation>
     </message>
     <message numerus="yes">
         <source>%n token(s) too long. Shorten it or raise the context length.</source>
@@ -5634,7 +5634,7 @@
     </message>
     <message>
         <source>Shift Enter</source>
-        <translation>Shift Enter</translation>
+        <translation>Umschalt Enter</translation>
     </message>
     <message>
         <source>new line</source>
