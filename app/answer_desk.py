@@ -33,6 +33,7 @@ from ui.values import NoticeAction, NoticeView
 
 SAVE_EVERY_S = 1.0
 STATS_EVERY_S = 0.25  # the digits change at most four times a second
+ABOUT_ANSWER = "about-answer"  # the key of what is said of the last message and its answer
 PLAIN = "plain-text"  # the action of a notice: continue the text of a model without a template
 SHOW_READING_S = 0.5  # a shorter pause needs no explanation
 
@@ -41,11 +42,13 @@ class AnswerDesk(QObject):
     """Must be told of every engine event through ``handle``.
 
     ``began`` and ``ended`` carry a chat's id, ``refused`` a RunningAnswer whose message could not even be
-    read. ``is_shown`` tells whether a chat is the one in the transcript.
+    read; ``shown`` says that another chat or branch is in view. ``is_shown`` tells whether a chat is the one
+    in the transcript.
     """
 
     began = Signal(str)
     ended = Signal(str)
+    shown = Signal()
     refused = Signal(object)
 
     def __init__(
@@ -66,7 +69,8 @@ class AnswerDesk(QObject):
         self._clock = clock
         self._answers: dict[str, RunningAnswer] = {}
         self._context = 0
-        self.gauge = SpeedGauge(window, is_shown, clock)
+        self._measured_id = ""  # of the answer in view whose figures the gauges show
+        self.gauge = SpeedGauge(window, lambda turn_id: turn_id == self._measured_id, clock)
         self.last_tps: float | None = None
         # what a chat has of its own, by the names of settings
         self.options_of: Callable[[str], Mapping[str, object]] = lambda _: {}
@@ -81,6 +85,11 @@ class AnswerDesk(QObject):
     def chat_ids(self) -> frozenset[str]:
         """Chats in which an answer is being written."""
         return frozenset(answer.chat_id for answer in self._answers.values())
+
+    @property
+    def is_one_in_view(self) -> bool:
+        """Whether an answer is being written in what is in view."""
+        return any(self._is_shown(answer) for answer in self._answers.values())
 
     def begin(self, conversation: Conversation, question: Turn, plan: LoadPlan, is_stored: bool) -> None:
         """Show an empty answer, store question and answer, then submit: a crash loses no question."""
@@ -158,7 +167,8 @@ class AnswerDesk(QObject):
         if self._is_shown(answer):
             self._window.set_message(turn_view(answer.conversation, before))
             title = tr("Another window goes on with this answer.")
-            self._window.show_notice(NoticeView("info", title, tr("It is shown here as it is written.")))
+            text = tr("It is shown here as it is written.")
+            self._window.show_notice(NoticeView("info", title, text, key=ABOUT_ANSWER))
         self.ended.emit(answer.chat_id)
 
     def stop(self, chat_id: str | None) -> None:
@@ -178,12 +188,13 @@ class AnswerDesk(QObject):
             if conversation
             else []
         )
-        last = next(reversed(replies.values()), None)
-        self.gauge.show(
-            conversation.chat_id if conversation else None, speed_view(last.stats) if last else SpeedView()
-        )
+        answers = reversed(replies.values())
+        last = next((turn for turn in answers if turn.stats or self.gauge.has(turn.id)), None)
+        self._measured_id = last.id if last else ""
+        self.gauge.show(self._measured_id, speed_view(last.stats) if last else SpeedView())
         if conversation is not None:
             self._show_left_out(conversation)
+        self.shown.emit()
 
     def _turn_view(self, conversation: Conversation, turn: Turn, reply: Turn | None) -> MessageView:
         """``turn`` with what is written so far, and with what was left out for the ``reply`` to it."""
@@ -233,7 +244,7 @@ class AnswerDesk(QObject):
         self._engine.post(Submit(request))
 
     def _on_prefilled(self, answer: RunningAnswer, event: Prefilled) -> None:
-        self.gauge.read(answer.chat_id)
+        self.gauge.read(answer.turn_id)
         answer.note = " ".join(event.notes) or answer.note
         # What was generated before a pause is read again, as a part of the prompt.
         answer.prompt_tokens = event.prompt_tokens - (answer.step.generated_tokens if answer.step else 0)
@@ -255,7 +266,7 @@ class AnswerDesk(QObject):
 
     def _on_paused(self, answer: RunningAnswer) -> None:
         answer.is_paused = True
-        self.gauge.pause(answer.chat_id)
+        self.gauge.pause(answer.turn_id)
         self._refresh(answer)
 
     def _on_chunk(self, answer: RunningAnswer, event: Chunk) -> None:
@@ -281,7 +292,9 @@ class AnswerDesk(QObject):
     def _on_step(self, answer: RunningAnswer, event: StepStats) -> None:
         answer.step = event
         used = answer.prompt_tokens + event.generated_tokens
-        self.gauge.step(answer.chat_id, event, used, lambda: f"{answer.thinking} {answer.text}")
+        if self._is_shown(answer):
+            self._measured_id = answer.turn_id
+        self.gauge.step(answer.turn_id, event, used, lambda: f"{answer.thinking} {answer.text}")
         now = self._clock()
         if self._is_shown(answer) and answer.has_begun and now - answer.shown_s >= STATS_EVERY_S:
             answer.shown_s = now
@@ -295,7 +308,7 @@ class AnswerDesk(QObject):
     def _on_finished(self, answer: RunningAnswer, event: Finished) -> None:
         del self._answers[event.request_id]
         answer.end_thinking(self._clock())
-        predicted_tps = self.gauge.end(answer.chat_id, event.stats)
+        predicted_tps = self.gauge.end(answer.turn_id, event.stats)
         turn = answer.ended(event, predicted_tps)
         self._save(turn)
         self.last_tps = event.stats.decode_tps
@@ -314,7 +327,8 @@ class AnswerDesk(QObject):
             title = failed.message
             if not is_shown:
                 title = tr("In another chat: {message}").format(message=title)
-            self._window.show_notice(NoticeView("error", title, failed.hint, actions, failed.details))
+            key = ABOUT_ANSWER if is_shown else ""
+            self._window.show_notice(NoticeView("error", title, failed.hint, actions, failed.details, key))
             if answer.before is None and not answer.has_begun and failed.kind != "bug":
                 self.refused.emit(answer)
         elif event.reason == "context" and is_shown:
@@ -332,4 +346,4 @@ def _context_full() -> NoticeView:
     text = tr(
         "What was written is kept. Raise the context length in Tuning and press Apply, or start a new chat."
     )
-    return NoticeView("info", tr("The context is full."), text)
+    return NoticeView("info", tr("The context is full."), text, key=ABOUT_ANSWER)

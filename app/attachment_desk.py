@@ -65,6 +65,7 @@ class AttachmentDesk(QObject):
         self._waiting: set[AttachedText] = set()  # is being counted
         self._room = 0  # tokens for what does not fit
         self._needed = 0  # tokens of context for all of it, and for an answer
+        self._excess = 0  # tokens that are too many
         self._settled: tuple[AttachedText, ...] = ()  # the user was asked about these already
         self._offered: AttachedText | None = None  # the one that does not fit
         window.composing.attach_requested.connect(self.attach)
@@ -167,6 +168,7 @@ class AttachmentDesk(QObject):
         self._offered = file = self._too_long(files, excess)
         self._room = self._costs[file] - excess - reserve
         self._needed = context + excess + reserve
+        self._excess = excess
         self._offer(file, excess)
 
     def _too_long(self, files: Sequence[AttachedText], excess: int) -> AttachedText:
@@ -179,10 +181,14 @@ class AttachmentDesk(QObject):
         return files[0]
 
     def _offer(self, file: AttachedText, excess: int) -> None:
-        leave_out = NoticeAction(LEAVE_OUT, tr("Leave it out"))
-        actions = [leave_out, NoticeAction(RAISE_CONTEXT, tr("Raise the context"))]
+        actions = [NoticeAction(LEAVE_OUT, tr("Leave it out"))]
         cost, excess_words = numbers.count(self._costs[file]), numbers.count(excess)
         text = tr("It has {tokens} tokens, {excess} too many.").format(tokens=cost, excess=excess_words)
+        lack = self._window.lack_of_room(self._needed)
+        if lack:
+            text = f"{text} {lack}"
+        else:
+            actions.append(NoticeAction(RAISE_CONTEXT, tr("Raise the context")))
         if self._room >= LEAST_PART:
             actions.insert(0, NoticeAction(ATTACH_PART, tr("Attach the beginning")))
             part = tr("Its first {tokens} fit and leave room for an answer.")
@@ -198,6 +204,8 @@ class AttachmentDesk(QObject):
         if action == LEAVE_OUT:
             place = files.index(file)
             self._window.composing.set_files((*files[:place], *files[place + 1 :]))
+        elif action == RAISE_CONTEXT and self._window.lack_of_room(self._needed):
+            self._offer(file, self._excess)  # what was free a moment ago is not any more
         elif action == RAISE_CONTEXT:
             self._window.make_room(self._needed)
         elif plan is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
+from app.answer_desk import ABOUT_ANSWER
 from app.conversation import ELSEWHERE, Conversation, Turn
 from app.store_lane import StoreLane
 from engine.words import tr
@@ -109,7 +110,7 @@ class BranchDesk(QObject):
         if not self._chats.can_answer(turn.chat_id):
             self._chats.wake()
             title, text = tr("There is no other answer yet."), tr("It needs a model that is ready and free.")
-            self._window.show_notice(NoticeView("info", title, text))
+            self._window.show_notice(NoticeView("info", title, text, key=ABOUT_ANSWER))
             return
         conversation.rewind(question.id)
         self._show(conversation)
@@ -131,7 +132,7 @@ class BranchDesk(QObject):
     def _say_waiting(self) -> None:
         title = tr("A message waits in this chat.")
         text = tr("It goes first; Up in the empty message field takes it back.")
-        self._window.show_notice(NoticeView("info", title, text))
+        self._window.show_notice(NoticeView("info", title, text, key=ABOUT_ANSWER))
 
     def _show(self, conversation: Conversation) -> None:
         self._chats.answers.show(conversation)

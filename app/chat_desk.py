@@ -11,19 +11,19 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.answer_desk import AnswerDesk
+from app.answer_desk import ABOUT_ANSWER, AnswerDesk
 from app.branch_desk import BranchDesk
 from app.chat_library import ChatLibrary
 from app.chat_reading import ChatReading, joined
 from app.conversation import BEFORE_ALL, Conversation, Turn, new_id, title_of
 from app.drafts import NEW_CHAT, Drafts
-from app.message_queue import WAITING, MessageQueue
+from app.message_queue import MessageQueue
 from app.model_desk import ModelDesk
+from app.not_kept import NotKept
 from app.running_answer import RunningAnswer, turn_view
 from app.store import Chat
 from app.store_lane import StoreLane
 from app.store_watch import StoreWatch
-from app.undo import UNDO
 from app.unsaved_chats import UnsavedChats
 from engine.words import tr
 from ui.attachment_text import AttachedText, compose, headline, parse
@@ -47,6 +47,7 @@ class ChatDesk(QObject):
         answers: Callable[[Callable[[str], bool]], AnswerDesk],
         store: StoreLane,
         desk: ModelDesk,
+        not_kept: NotKept,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
@@ -63,7 +64,8 @@ class ChatDesk(QObject):
         self.queue = MessageQueue(window, store, desk, self)
         self.library = ChatLibrary(window, store, self, clock)
         self.branches = BranchDesk(window, store, self)
-        self._unsaved = UnsavedChats(window, store, self)
+        self._unsaved = UnsavedChats(window, not_kept, store, self)
+        window.close_question = self._unsaved.question
         self._watch = StoreWatch(window, store, self)
         self.answers.began.connect(self._show_state)
         self.answers.ended.connect(self._on_answer_ended)
@@ -131,7 +133,8 @@ class ChatDesk(QObject):
         if plan is None:
             self.wake()
             title = tr("The answer cannot go on yet.")
-            self._window.show_notice(NoticeView("info", title, tr("It needs a model that is ready.")))
+            text = tr("It needs a model that is ready.")
+            self._window.show_notice(NoticeView("info", title, text, key=ABOUT_ANSWER))
             return
         self._forget_notices()
         self.answers.go_on(conversation, path[0], path[1], plan)
@@ -152,7 +155,6 @@ class ChatDesk(QObject):
         conversation.rewind(turn.parent_id)
         self._store.write(turn.chat_id, lambda store: store.update_message(turn))
         self.keep_branch(conversation)
-        self._window.clear_notice(WAITING)
         self.show_transcript()
         self._window.set_composer_text(turn.content)
 
@@ -161,22 +163,27 @@ class ChatDesk(QObject):
         files, typed = parse(self._drafts.get(chat_id))
         self._drafts.save(chat_id, compose((*files, file), typed))
 
+    def draft_of(self, chat_id: str) -> str:
+        """What is typed in a chat and not sent."""
+        return self._drafts.get(chat_id)
+
     def new_chat(self) -> None:
         """Show an empty chat; it is kept with its first message."""
+        self._window.chats.end_search()
         self.show_chat(None)
 
     def new_temporary_chat(self) -> None:
         """Show an empty chat of which nothing will ever be stored."""
+        self._window.chats.end_search()
         chat_id = new_id()
         self._store.make_temporary(chat_id)
         self.conversations[chat_id] = Conversation(chat_id, clock=self._clock)
         self.show_chat(chat_id)
 
     def select(self, chat_id: str) -> None:
-        """Show a chat; its messages are read when it is shown for the first time."""
-        if chat_id == self._current:
-            return
-        self.show_chat(chat_id)
+        """Show a chat; its messages are read unless they are here."""
+        if chat_id != self._current:
+            self.show_chat(chat_id)
         if self.is_reading:
             self._reading.read(chat_id)
 
@@ -244,7 +251,6 @@ class ChatDesk(QObject):
         else:
             self.queue.put(chat_id, turn.id)
             self._store.write(chat_id, lambda store: store.add_message(turn))
-            self.queue.say_waiting(text)
             self._show_list()
 
     def wake(self) -> None:
@@ -272,6 +278,7 @@ class ChatDesk(QObject):
         is_temporary = self._store.is_temporary(chat_id)
         self.library.list.put(Chat(chat_id, title, now, now), is_temporary=is_temporary)
         self._current = chat_id
+        self._window.chats.end_search()  # the new chat is to be seen in the list
         self._desk.set_chat_shown(True)
         self._store.write(chat_id, lambda store: store.create_chat(title, chat_id))
         self.begun.emit(chat_id)
@@ -344,9 +351,8 @@ class ChatDesk(QObject):
         self._store.write(chat_id, lambda store: store.select_branch(chat_id, active_id))
 
     def _forget_notices(self) -> None:
-        """What was said of another moment goes; an offer to undo stays."""
-        if self._window.notice_key() != UNDO:
-            self._window.clear_notice()
+        """What was said of the message before, or in another chat, goes; what is about other things stays."""
+        self._window.clear_notice(ABOUT_ANSWER)
 
     def show_message(self, turn: Turn, *, is_new: bool) -> None:
         conversation = self.conversations[turn.chat_id]

@@ -58,10 +58,10 @@ class ChatLibrary(QObject):
         intents.hit_chosen.connect(self.open_hit)
 
     def show(self) -> None:
-        """Show the list as it is now."""
-        self._window.chats.set_folders(self.list.folder_rows())
+        """Show the list as it is now; folders last, for a new one is given its name where it then stands."""
         rows = self.list.rows(self._chats.answers.chat_ids, self._clock())
         self._window.set_chats(rows, self._chats.current_id)
+        self._window.chats.set_folders(self.list.folder_rows())
 
     def stop(self) -> None:
         """The window closes."""

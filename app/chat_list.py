@@ -26,6 +26,7 @@ class ChatList:
     def __init__(self) -> None:
         self._chats: dict[str, Chat] = {}
         self._temporary: set[str] = set()
+        self._removed: set[str] = set()
         self._folders: dict[str, Folder] = {}
 
     def load(self, chats: Iterable[Chat], folders: Iterable[Folder] = ()) -> None:
@@ -54,11 +55,17 @@ class ChatList:
     def put(self, chat: Chat, *, is_temporary: bool = False) -> None:
         """Add a chat, or put one back."""
         self._chats[chat.id] = chat
+        self._removed.discard(chat.id)
         if is_temporary:
             self._temporary.add(chat.id)
 
     def remove(self, chat_id: str) -> Chat | None:
+        self._removed.add(chat_id)
         return self._chats.pop(chat_id, None)
+
+    def is_removed(self, chat_id: str) -> bool:
+        """Whether it was this window that took a chat out."""
+        return chat_id in self._removed
 
     def change(self, chat_id: str, **values: object) -> None:
         """Set fields of a chat; unknown ids are ignored, the chat may have been deleted meanwhile."""

@@ -88,7 +88,6 @@ class ChatReading:
                 waiting = [turn.id for turn in conversation.path() if turn.status == "queued"]
                 if waiting:
                     chats.queue.put(chat_id, waiting[-1])
-                    chats.queue.say_waiting(conversation.turn(waiting[-1]).content)
         if notice:
             self._window.show_notice(NoticeView("warning", tr("Chats"), notice))
 
@@ -123,7 +122,7 @@ _Opened = tuple[str | None, tuple[Chat, ...], tuple[Folder, ...], dict[str, tupl
 
 def _read_all(store: Store) -> _Opened:
     queued = {chat_id: store.messages(chat_id) for chat_id in store.queued_chats()}
-    notice = store.notice or store.read_only_reason
+    notice = None if store.unsaved_reason else store.notice  # what is lost is said for as long as it is
     return notice, store.list_chats(), store.folders(), queued, store.drafts()
 
 

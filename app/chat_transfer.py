@@ -45,6 +45,7 @@ class _Import:
     grown: int = 0  # chats that were here and got more
     same: int = 0
     turns: int = 0
+    came: str = ""  # the id of the last one that is new or has grown
     problems: list[Problem] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     folders: dict[str, str] = field(default_factory=dict)  # id by name
@@ -182,17 +183,33 @@ class ChatTransfer(QObject):
         running.grown += was_here
         running.new += not was_here
         running.turns += result
+        running.came = each.chat.id
         if was_here and not self._chats.is_in_use(each.chat.id):
             self._chats.conversations.pop(each.chat.id, None)  # read again when it is shown
 
     def _end(self, running: _Import) -> None:
         self._running = None
-        self._store.visit(lambda store: (store.list_chats(), store.folders()), self._on_list)
-        self._window.show_notice(_result(running))
 
-    def _on_list(self, listed: tuple[tuple[Chat, ...], tuple[Folder, ...]]) -> None:
-        self._chats.library.list.load(*listed)
-        self._chats.library.show()
+        def done(listed: tuple[tuple[Chat, ...], tuple[Folder, ...]]) -> None:
+            self._chats.library.list.load(*listed)
+            self._chats.library.show()
+            self._show_what_came(running)
+            self._window.show_notice(_result(running))
+
+        def failed(failure: Failed) -> None:
+            self._store.failed.emit(failure)
+            self._window.show_notice(_result(running))
+
+        self._store.visit(lambda store: (store.list_chats(), store.folders()), done, failed)
+
+    def _show_what_came(self, running: _Import) -> None:
+        """Open the chat where just one came; else the shown one, which may have got more, is read again."""
+        shown = self._chats.current_id
+        if running.new + running.grown == 1:
+            shown = running.came
+            self._window.show_chat_page()
+        if shown is not None:
+            self._chats.select(shown)
 
     def _progress(self, title: str) -> None:
         cancel = NoticeAction(CANCEL_IMPORT, tr("Cancel"))

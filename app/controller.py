@@ -24,6 +24,7 @@ from app.lab_desk import LabDesk
 from app.library_desk import LibraryDesk
 from app.message_queue import DOWNLOAD_STARTER
 from app.model_desk import ModelDesk
+from app.not_kept import SETTINGS, NotKept
 from app.prediction_desk import PredictionDesk
 from app.preferences import Preferences
 from app.presets_desk import PresetsDesk
@@ -63,13 +64,14 @@ class Controller(QObject):
         self._io = io
         self._preferences = preferences
         self.models = ModelDesk(window, engine, io, preferences)
-        self.library = LibraryDesk(window, io, self.models)
+        not_kept = NotKept(window)
+        self.library = LibraryDesk(window, io, self.models, not_kept)
         self._store = StoreLane(io, open_store)
 
         def answers(is_shown: Callable[[str], bool]) -> AnswerDesk:
             return AnswerDesk(window, engine, self._store, preferences, is_shown)
 
-        self.chats = ChatDesk(window, answers, self._store, self.models)
+        self.chats = ChatDesk(window, answers, self._store, self.models, not_kept)
         self.predictions = PredictionDesk(
             window, io, self.models, self.chats.answers, lambda: engine.post(Calibrate())
         )
@@ -95,7 +97,8 @@ class Controller(QObject):
         self._is_counting = False
         self._count_again = False
         self._is_stopped = False
-        preferences.on_error = self._on_settings_unsaved
+        preferences.on_error = not_kept.say_settings
+        preferences.on_saved = lambda _: not_kept.take_back(SETTINGS)
         self._connect()
 
     def start(self, model: LoadSpec | None = None) -> None:
@@ -155,7 +158,7 @@ class Controller(QObject):
             window.message_sent,
             window.composing.files_changed,
             self.models.ready,
-            chats.shown,
+            chats.answers.shown,
             chats.answers.ended,
             self._thinking.changed,
             self.presets.changed,
@@ -233,10 +236,6 @@ class Controller(QObject):
     def _on_models_folder_requested(self) -> None:
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(paths.models_dir())))
 
-    def _on_settings_unsaved(self, failed: Failed) -> None:
-        title = tr("The settings could not be saved.")
-        self._window.show_notice(NoticeView("warning", title, failed.message, (), failed.details))
-
     def _on_loading(self, path: str) -> None:
         """Read the counter's tokenizer beside the weights: later it would slow down the first answer."""
         self._io.submit(self._counter.count, path, (), lane=COUNT_LANE)
@@ -255,7 +254,7 @@ class Controller(QObject):
         conversation = self.chats.current_conversation
         messages = conversation.messages(self.presets.settings.system_prompt) if conversation else ()
         typed = self._window.composer_text()
-        if self.chats.is_answering and not typed.strip():
+        if self.chats.answers.is_one_in_view and not typed.strip():
             return  # the answer's own figures move the counter, and its end starts the timer again
         if typed.strip():
             messages = (*messages, Message("user", typed))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import mean
 
-from PySide6.QtCore import QLocale, QObject
+from PySide6.QtCore import QObject
 
-from app import cost_view, settings
+from app import cost_view, typed_setting
 from app.answer_desk import AnswerDesk
 from app.cost import Speeds
 from app.cost_view import Known
@@ -51,6 +51,7 @@ class CostDesk(QObject):
         self._store = store
         self._answer_tps: float | None = None  # of the loaded model's last answer
         self._answer_tokens: float | None = None
+        self._errors: dict[str, str] = {}  # why what was typed was not taken, by setting
         self.meter = meter or PowerMeter(io, self._is_busy, self._gpus, parent=window)
         models.ready.connect(self._on_ready)
         answers.ended.connect(self._on_answer_ended)
@@ -70,7 +71,7 @@ class CostDesk(QObject):
         view = ReadingsView(_device(readings), heat, watts, words, tooltip)
         self._window.body.status.set_readings(view)
         if self._window.body.page == LAB:
-            self._window.lab.set_cost(cost_view.cost_view(known))
+            self._window.lab.set_cost(cost_view.cost_view(known, self._errors))
 
     def _is_busy(self) -> bool:
         """Whether tokens are made now."""
@@ -121,14 +122,13 @@ class CostDesk(QObject):
 
     def _on_typed(self, key: str, text: str) -> None:
         """Keep a figure, or say what it may be."""
+        self._errors.pop(key, None)
         try:
-            changed = settings.with_value(self._preferences.value, f"{key}={_written(text)}")
+            value = typed_setting.read(key, text)
         except WishError as error:
-            refused = tr("{value} cannot be used here.").format(value=text)
-            self._lab.say(f"{refused} {error.hint}", is_warning=True)
+            self._errors[key] = f"{error.message} {error.hint}"
         else:
-            self._lab.say("")
-            self._preferences.change(**{key: getattr(changed, key)})
+            self._preferences.change(**{key: value})
         self.refresh()
 
 
@@ -145,12 +145,6 @@ def mean_answer_tokens(chats: Reads) -> float | None:
 
 def _tokens(values: Iterable[object]) -> list[int]:
     return [value for value in values if isinstance(value, int) and value > 0]
-
-
-def _written(text: str) -> str:
-    """A number as this system writes it, as a program does."""
-    value, is_number = QLocale().toDouble(text.strip())
-    return repr(value) if is_number else text.strip()
 
 
 def _device(readings: tuple[GpuReading, ...]) -> str:

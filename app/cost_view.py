@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from app.cost import MILLION, Amount, CostLine, Power, Prices, Speeds, answer_money, cost_lines
 from app.settings import Settings
+from app.typed_setting import shown
 from engine.words import mark, tr
 from ui import numbers
 from ui.lab_values import CostField, CostRow, CostView
@@ -60,6 +64,7 @@ _SPEEDS = {  # by where they come from
     "lab": mark("{write}\u00a0tok/s written and {read}\u00a0read, as the lab has measured"),
     "predicted": mark("{write}\u00a0tok/s written and {read}\u00a0read, as predicted"),
 }
+_NO_ERRORS: Mapping[str, str] = MappingProxyType({})
 _NO_WATTS = mark("Type the watts of this computer to see what tokens cost: nothing here can read them.")
 _NO_PRICE = mark("Type the price of electricity to see it in money.")
 
@@ -94,13 +99,13 @@ class Known:
         return cost_lines(typed, self.measured, self.prices, self.speeds)
 
 
-def cost_view(known: Known) -> CostView:
-    """The section of the Lab."""
+def cost_view(known: Known, errors: Mapping[str, str] = _NO_ERRORS) -> CostView:
+    """The section of the Lab; ``errors`` say why what was typed was not taken, by setting."""
     currency = known.settings.currency
     fields = tuple(
         CostField(
-            *(key, tr(label), _typed(getattr(known.settings, key))),
-            *(tr(unit).format(currency=currency), tr(tooltip)),
+            *(key, tr(label), shown(getattr(known.settings, key))),
+            *(tr(unit).format(currency=currency).strip(), tr(tooltip), errors.get(key, "")),
         )
         for key, label, unit, tooltip in _FIELDS
     )
@@ -150,15 +155,13 @@ def _kwh(value: float | None) -> str:
 
 
 def _money(value: float, currency: str) -> str:
-    """ "$0.04", "$0.00005": two digits that say something."""
+    """ "$0.04", "CHF 0.00005": two digits that say something, close behind a sign and not behind a word."""
     digits = 2
     while digits < 8 and 0 < value < 0.95 * 10 ** (1 - digits):
         digits += 1
-    return f"{currency}{numbers.decimal(value, digits)}"
-
-
-def _typed(value: float | None) -> str:
-    return "" if value is None else f"{value:.10g}"
+    currency = currency.strip()
+    is_sign = not currency or unicodedata.category(currency[-1]) == "Sc"
+    return f"{currency}{'' if is_sign else NBSP}{numbers.decimal(value, digits)}"
 
 
 def _basis(known: Known) -> str:

@@ -99,8 +99,13 @@ def discard(target: Path) -> None:
         part_of(target).unlink()
 
 
-def require_space(needs: Iterable[tuple[Path, int]], margin_bytes: int = SPACE_MARGIN_BYTES) -> None:
-    """Raise DownloadError where a disk has less free than the bytes needed in its folders, and a margin."""
+def require_space(
+    needs: Iterable[tuple[Path, int]], margin_bytes: int = SPACE_MARGIN_BYTES, why: str = ""
+) -> None:
+    """Raise DownloadError where a disk has less free than the bytes needed in its folders, and a margin.
+
+    ``why`` is a sentence about what the bytes are for.
+    """
     by_disk: dict[int, tuple[Path, int, int]] = {}
     for folder, num_bytes in needs:
         disk, free = _disk_of(folder)
@@ -108,9 +113,11 @@ def require_space(needs: Iterable[tuple[Path, int]], margin_bytes: int = SPACE_M
         by_disk[disk] = (folder, before + num_bytes, free)
     for folder, num_bytes, free in by_disk.values():
         if num_bytes and free < num_bytes + margin_bytes:
-            words, needed = tr("{needed} needed, {free} free on this disk."), _size(num_bytes + margin_bytes)
+            words = tr("{needed} needed, {free} free on this disk.")
+            words = words.format(needed=size_words(num_bytes + margin_bytes), free=size_words(free))
             hint = tr("Free some space on the disk of {folder}; what has arrived is kept.")
-            raise DownloadError(words.format(needed=needed, free=_size(free)), hint.format(folder=folder))
+            sentence = f"{words} {why}".strip()
+            raise DownloadError(sentence, hint.format(folder=folder))
 
 
 def _disk_of(folder: Path) -> tuple[int, int]:
@@ -194,9 +201,11 @@ class _Download:
     def _paused(self) -> DownloadCancelledError:
         done, total = part_bytes(self.target), self.meter.total
         if 0 < total < 1_000_000_000:
-            words = tr("Paused at {done} of {total}.").format(done=decimal(done / 1e6, 0), total=_size(total))
+            words = tr("Paused at {done} of {total}.").format(
+                done=decimal(done / 1e6, 0), total=size_words(total)
+            )
         else:
-            words = tr("Paused at {done}.").format(done=_size(done))
+            words = tr("Paused at {done}.").format(done=size_words(done))
         return DownloadCancelledError(words, tr("It goes on there next time."))
 
     def _is_target_right(self) -> bool:
@@ -371,7 +380,7 @@ class _Download:
         )
 
 
-def _size(num_bytes: int) -> str:
+def size_words(num_bytes: int) -> str:
     """Decimal units, as everywhere in the program."""
     if num_bytes >= 1_000_000_000:
         return f"{decimal(num_bytes / 1e9, 1)} GB"

@@ -24,9 +24,12 @@ class DraftChoice:
 
 
 def draft_choices(target: ModelSpec, folder: Path) -> tuple[DraftChoice, ...]:
-    """The models in ``folder`` that can be read, those that can draft for ``target`` first, then by size."""
+    """The models in ``folder`` that can be read, those that can draft for ``target`` first, then by size;
+    without ``target``, which is no quicker than itself.
+    """
     found = scan_folder(str(folder)) if folder.is_dir() else []
-    specs = [spec for _, spec in found if isinstance(spec, ModelSpec)]
+    own = Path(target.path).resolve()
+    specs = [spec for _, spec in found if isinstance(spec, ModelSpec) and Path(spec.path).resolve() != own]
     vocabulary = tokenizers.load(target.path)
     choices = [DraftChoice(spec, _reason(vocabulary, spec)) for spec in specs]
     return tuple(sorted(choices, key=lambda each: (bool(each.reason), _file_bytes(each.spec))))

@@ -260,7 +260,7 @@ class LabDesk(QObject):
             return tr(_NO_CHAT), False
         if run is None:
             return tr(_NOTHING), False
-        return run.note, run.ended != "done" or any(point.failed for point in run.points)
+        return run.note, run.ended not in ("done", "running") or any(point.failed for point in run.points)
 
     def _with_points(self, view: LabView, made: LoadPlan, wish: MeasureWish, run: LabRun | None) -> LabView:
         band = lab_view.band_of(made, run)

@@ -17,6 +17,7 @@ CONTEXTS = (64, 2048, 4096, 8192, 16384, 32768)
 MOST_S = 120.0  # of a run, by what is predicted
 STEPS, REPEATS, LIVE_STEPS = 32, 3, 64
 _WARM_STEPS = 2
+_TELLING = 0.25  # of a run: how long that took tells how long the rest will
 _APART = 1.3  # the longest length, as a multiple of the one before it at least
 
 
@@ -99,7 +100,12 @@ def done_s(costs: Sequence[PointCost], index: int, phase: str, fraction: float) 
 
 def remaining_s(costs: Sequence[PointCost], done: float, took_s: float) -> float:
     """What is left, scaled by how long the part that is done has really taken; in the first second, as
-    predicted.
+    predicted, and the less is done the more so: a little that took long says little of the rest.
     """
-    left = max(0.0, sum(cost.total_s for cost in costs) - done)
-    return left * took_s / done if took_s >= 1.0 and done > 0 else left
+    whole = sum(cost.total_s for cost in costs)
+    left = max(0.0, whole - done)
+    if took_s < 1.0 or done <= 0:
+        return left
+    telling = _TELLING * whole
+    known = min(1.0, done / telling)
+    return left * ((1 - known) + took_s / max(done, telling))

@@ -53,7 +53,9 @@ class KeptPoint:
 
 @dataclass(frozen=True, slots=True)
 class LabRun:
-    """One run. ``kind``: sweep | chat; ``ended``: done | stopped | failed, and then ``note`` says why."""
+    """One run. ``kind``: sweep | chat; ``ended``: running | done | stopped | failed, and then ``note`` says
+    why. One that is running is not kept.
+    """
 
     kind: str
     points: tuple[KeptPoint, ...] = ()

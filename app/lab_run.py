@@ -42,8 +42,8 @@ class RunUnderWay:
         figures = event.step_s, event.ttft_s, event.memory_bytes, event.failed
         self.points.append(KeptPoint(event.point.copies, event.point.tokens, predicted, *figures))
 
-    def as_run(self, now_s: float, ended: str = "done", note: str = "") -> LabRun:
-        """What of it is kept."""
+    def as_run(self, now_s: float, ended: str = "running", note: str = "") -> LabRun:
+        """It as far as it is, and what of it is kept when it has ended."""
         return LabRun(
             kind=self.kind,
             points=tuple(self.points),

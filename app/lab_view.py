@@ -23,6 +23,7 @@ from ui.numbers import NBSP, UNKNOWN
 _GAIN = 1.2  # of all together, that makes twice as many copies worth their slower answers
 _MEMORY_BOUND = 0.5  # of what the memory's bandwidth allows
 _ERROR_COLUMN = 5
+_ENDS = {"done": mark("Finished"), "stopped": mark("Stopped"), "failed": mark("Failed")}
 _STRONG, _QUIET = (1, 3), (2, 4)
 
 
@@ -284,8 +285,8 @@ def _table(
     errors = [abs(spot.kept.error) for spot in measured if spot.kept and spot.kept.error is not None]
     detail = tr("tok/s")
     if errors:
-        error = numbers.decimal(100 * median(errors), 1)
-        detail = tr("tok/s · median error {error}%").format(error=error)
+        error = numbers.percent(median(errors), 1)
+        detail = tr("tok/s · median error {error}").format(error=error)
     heads = (
         tr("Each request"),
         tr("predicted"),
@@ -354,11 +355,12 @@ def facts(
         (tr("Drafting"), tr("off")),
         (tr("In a chat"), in_a_chat),
     ]
-    if run is not None:
-        took = tr("{when}, took {seconds}\u00a0s").format(
-            when=_when(run.when_s), seconds=numbers.decimal(run.took_s, 0)
-        )
-        listed.append((tr("Finished"), took))
+    if run is not None and run.ended in _ENDS:
+        took = tr("{when}, took {seconds}\u00a0s")
+        if run.ended != "done":
+            took = tr("{when}, after {seconds}\u00a0s")
+        took = took.format(when=_when(run.when_s), seconds=numbers.decimal(run.took_s, 0))
+        listed.append((tr(_ENDS[run.ended]), took))
     return tuple(listed)
 
 

@@ -32,7 +32,7 @@ def use(chosen: str) -> str:
     Qt's own words (the menu of a text field, the file dialog) come with it where an application is made.
     """
     found = code(chosen)
-    words.use(_lookup(found), numbers.count)
+    words.use(_lookup(found), numbers.count, numbers.decimal)
     _use_qt(found)
     return found
 

@@ -20,9 +20,11 @@ from app import (
     library_places,
     library_record,
     library_words,
+    load_notices,
     offers,
     paths,
     readouts,
+    starter,
 )
 from app.hub import Hub
 from app.hub_desk import HubDesk
@@ -35,6 +37,8 @@ from app.library_record import LibraryRecord
 from app.library_trash import Deleted, Trash
 from app.library_words import Machine, Marks
 from app.model_desk import ModelDesk
+from app.not_kept import LIBRARY as LIST
+from app.not_kept import NotKept
 from engine.events import Failed
 from engine.types import LoadSpec
 from engine.words import tr
@@ -52,10 +56,16 @@ class LibraryDesk(QObject):
     """Owns the lists and what the library remembers. Call ``stop`` and, after all else, ``finish``."""
 
     def __init__(
-        self, window: MainWindow, io: IoThread, models: ModelDesk, token: HubToken | None = None
+        self,
+        window: MainWindow,
+        io: IoThread,
+        models: ModelDesk,
+        not_kept: NotKept,
+        token: HubToken | None = None,
     ) -> None:
         super().__init__()
         self._window, self._io, self._models = window, io, models
+        self._not_kept = not_kept
         self._page = window.library
         self._models_dir = paths.models_dir()
         self._record_file = paths.data_dir() / "library.json"
@@ -224,6 +234,8 @@ class LibraryDesk(QObject):
         loaded = self._models.plan
         if loaded is not None and all(row.path != loaded.model.path for row in rows):
             rows.insert(0, readouts.model_row(loaded.model.path, loaded.model, loaded.model.path))
+        is_wanted = self._models.needs_model and str(starter.model_path()) not in entries
+        self._window.picker.offer_starter(self._models.download.offer_words if is_wanted else "")
         self._window.set_models(rows)
 
     def name_of(self, path: str) -> str:
@@ -281,13 +293,21 @@ class LibraryDesk(QObject):
     def _on_ready(self) -> None:
         """A model can answer: it was used now, and the rows' marks follow the memory that is left."""
         self._keep(self._record.with_use(self._loaded_path(), time.time()))
-        if self._page.isVisible():
+        path = self._loaded_path()
+        if self._page.isVisible() or all(entry.path != path for entry in self._listing.entries):
             self.look()
 
     def _keep(self, record: LibraryRecord) -> None:
         if record != self._record:
             self._record = record
-            self._io.submit(library_record.save, self._record_file, record, on_error=self._on_error)
+            saving = library_record.save, self._record_file, record
+            self._io.submit(*saving, on_done=self._on_kept, on_error=self._on_unkept)
+
+    def _on_kept(self, _: None) -> None:
+        self._not_kept.take_back(LIST)
+
+    def _on_unkept(self, failed: Failed) -> None:
+        self._not_kept.say(LIST, tr("The list of models could not be saved."), failed)
 
     # Downloads and offers
 
@@ -316,6 +336,7 @@ class LibraryDesk(QObject):
                     "info",
                     tr("{model} is on this computer.").format(model=name),
                     tr("Choose it with the chip."),
+                    key=load_notices.CHOICE,
                 )
             )
 

@@ -132,8 +132,8 @@ def offer_view(row: OfferRow, progress: DownloadView | None) -> OfferRow:
     if progress.state == "failed":
         return replace(row, note=progress.message)
     percent = 100 * progress.done_bytes // max(1, progress.total_bytes)
-    words = tr("Paused {percent}%") if progress.state == "paused" else tr("Downloading {percent}%")
-    return replace(row, state=words.format(percent=percent))
+    words = tr("Paused {percent}") if progress.state == "paused" else tr("Downloading {percent}")
+    return replace(row, state=words.format(percent=numbers.percent(percent / 100)))
 
 
 def day_words(when_s: float, today: datetime.date) -> str:

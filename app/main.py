@@ -146,7 +146,7 @@ class _FirstPaint(QObject):
 def _close_on_signals(window: MainWindow, parent: QObject) -> None:
     """Ctrl+C and a polite kill close the window. Python sees signals only when it runs: a timer lets it."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: window.close())
+        signal.signal(number, lambda *_: window.close_for_good())
     timer = QTimer(parent)
     timer.timeout.connect(lambda: None)
     timer.start(SIGNAL_POLL_MS)

@@ -33,6 +33,9 @@ class MessageQueue(QObject):
         self._chats = chats
         self._queued: dict[str, str] = {}  # chat id → turn id
         self.claiming: set[str] = set()
+        self._shown: NoticeView | None = None
+        desk.standing.connect(self.show)
+        chats.shown.connect(self.show)
 
     @property
     def chat_ids(self) -> frozenset[str]:
@@ -47,16 +50,20 @@ class MessageQueue(QObject):
         """This message waits."""
         self._queued[chat_id] = turn_id
         self._desk.wake()
+        self.show()
 
     def take(self, chat_id: str) -> str | None:
         """No message waits in this chat any more; the id of the one that did."""
-        return self._queued.pop(chat_id, None)
+        turn_id = self._queued.pop(chat_id, None)
+        self.show()
+        return turn_id
 
     def change(self, conversation: Conversation, text: str) -> None:
         """Give the message that waits in a chat another wording."""
         turn = conversation.update(self._queued[conversation.chat_id], content=text)
         self._store.write(turn.chat_id, lambda store: store.update_message(turn))
         self._chats.show_message(turn, is_new=False)
+        self.show()
 
     def send(self) -> None:
         """Begin what can be answered now. Each message is claimed in the store first: another window may have
@@ -69,6 +76,7 @@ class MessageQueue(QObject):
     def _claim(self, chat_id: str, turn_id: str) -> None:
         del self._queued[chat_id]
         self.claiming.add(chat_id)
+        self.show()
 
         def done(is_ours: bool) -> None:
             self.claiming.discard(chat_id)
@@ -78,7 +86,6 @@ class MessageQueue(QObject):
             turn = conversation.update(turn_id, status="done")
             self._chats.show_message(turn, is_new=False)
             if is_ours:
-                self._window.clear_notice(WAITING)
                 self._chats.begin_answer(conversation, turn, is_stored=True)
 
         def failed(failure: Failed) -> None:
@@ -87,13 +94,44 @@ class MessageQueue(QObject):
 
         self._store.write(chat_id, lambda store: store.claim_queued(turn_id), on_done=done, on_error=failed)
 
-    def say_waiting(self, text: str) -> None:
-        """Say that a message waits, unless a model is ready and only busy."""
-        if self._desk.is_ready:
+    def show(self) -> None:
+        """Say that a message waits and how it gets a model, for as long as that is so; with one that is ready
+        it only waits for its turn.
+        """
+        view = None if self._desk.is_ready else self._notice()
+        if view == self._shown:
             return
-        is_coming = self._desk.is_coming
-        wanted = tr("It is sent when a model is ready: download the starter, or choose a model.")
-        words = tr("It is sent when the model is ready.") if is_coming else wanted
-        actions = () if is_coming else (NoticeAction(DOWNLOAD_STARTER, tr("Download the starter")),)
+        self._shown = view
+        self._window.offer_starter(view is not None and bool(view.actions))
+        if view is None:
+            self._window.clear_notice(WAITING)
+        else:
+            self._window.show_notice(view)
+
+    def _notice(self) -> NoticeView | None:
+        """About the message that waits in the shown chat, else about the last one."""
+        shown, conversations = self._chats.current_id, self._chats.conversations
+        waiting = [each for each in self._queued if each in conversations]
+        if not waiting:
+            return None
+        chat_id = shown if shown in waiting else waiting[-1]
+        text = conversations[chat_id].turn(self._queued[chat_id]).content
         title = tr("Your message waits: {title}").format(title=title_of(headline(text)))
-        self._window.show_notice(NoticeView("info", title, words, actions, key=WAITING))
+        if not self._desk.needs_model:
+            words = tr("It is sent when the model is ready.")
+            return NoticeView("info", title, words, key=WAITING, is_lasting=True)
+        action = NoticeAction(DOWNLOAD_STARTER, self._desk.download.offer_words)
+        return NoticeView("info", title, self._wanted(), (action,), key=WAITING, is_lasting=True)
+
+    def _wanted(self) -> str:
+        """What the user can do, after why the last try failed."""
+        view = self._desk.download.view
+        if view is not None and view.state == "here":
+            return tr(
+                "It is sent when a model is ready: press Enter to use the starter, which is on this computer,"
+                " or choose a model."
+            )
+        wanted = tr(
+            "It is sent when a model is ready: press Enter to download the starter, or choose a model."
+        )
+        return f"{view.message} {wanted}" if view is not None and view.state == "failed" else wanted

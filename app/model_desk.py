@@ -23,7 +23,6 @@ from engine.events import Calibrated, Failed, Loaded, LoadFailed, LoadProgress, 
 from engine.fit import guard
 from engine.fit.plan import depends_on_gpus, plan
 from engine.types import LoadPlan, LoadSpec, ModelSpec
-from engine.words import tr
 from ui.gauge_values import ContextView
 from ui.main_window import MainWindow
 from ui.values import ChipView, ModelState, NoticeView
@@ -40,6 +39,7 @@ class ModelDesk(QObject):
     ready = Signal()
     probed = Signal()
     calibrated = Signal()
+    standing = Signal()  # whether a model is ready, coming or needed may be otherwise now
 
     def __init__(
         self, window: MainWindow, engine: EngineThread, io: IoThread, preferences: Preferences
@@ -105,6 +105,11 @@ class ModelDesk(QObject):
         """Whether a model will be there without the user doing anything more."""
         return self._loading is not None or self._resting is not None or self.download.is_running
 
+    @property
+    def needs_model(self) -> bool:
+        """Whether nothing can answer until the user does something about it."""
+        return self._is_known and self._loaded is None and not self.is_coming
+
     def start(self, path: str | None) -> None:
         """Load ``path``, else the last model, else an installed starter."""
         self.choice.start(path)
@@ -116,7 +121,7 @@ class ModelDesk(QObject):
 
     def choose(self, path: str) -> None:
         """Load what the user chose; what was said of an earlier choice goes."""
-        self._window.clear_notice()
+        load_notices.forget(self._window)
         self.choice.choose(path)
 
     def set_answering(self, is_answering: bool) -> None:
@@ -160,6 +165,7 @@ class ModelDesk(QObject):
         self._show_memory()
         self._show_first_start()
         self._show_status()
+        self.standing.emit()
 
     def _show_first_start(self) -> None:
         if self._is_known:  # before that, a returning user must not see the welcome flash by
@@ -197,7 +203,6 @@ class ModelDesk(QObject):
     def _on_notice_action(self, key: str) -> None:
         if key == load_notices.LOAD_ANYWAY and self._refused is not None:
             spec, wish, draft = self._refused
-            self._window.clear_notice()
             self._load(spec, replace(wish, anyway=True), draft)
         elif key == load_notices.LOAD_USUAL:
             self._preferences.forget_choices(self.choice.path)
@@ -226,7 +231,7 @@ class ModelDesk(QObject):
     def _on_read(self, choice: Choice) -> None:
         self._load(choice.spec, choice.wish, choice.draft)
         if choice.no_draft:  # gone or damaged since it was chosen; the model alone is of use too
-            self._window.show_notice(NoticeView("warning", tr("No draft model is used."), choice.no_draft))
+            self._window.show_notice(load_notices.no_draft(choice.no_draft))
 
     def _on_unusable(self, path: str, failed: Failed) -> None:
         self._window.show_notice(load_notices.unusable(path, failed))
@@ -236,6 +241,7 @@ class ModelDesk(QObject):
         self, spec: ModelSpec, wish: LoadSpec, draft: ModelSpec | None = None, is_from_dock: bool = False
     ) -> None:
         """Plan and begin, now or when the running answer ends; say so where it cannot work."""
+        load_notices.forget(self._window)
         hardware = self._room.hardware
         assert hardware is not None, "headers wait for the machine"
         try:
@@ -263,8 +269,7 @@ class ModelDesk(QObject):
         if self._loading is None:
             self._previous = self._loaded
         self._loading, self._progress, self._failed_name = made, _BEGINNING, ""
-        self._resting = None
-        self._is_known = True
+        self._resting, self._is_known = None, True
         self.tuning.begin(made)
         self._load_id += 1
         self._engine.post(Load(made, self._load_id))
@@ -289,7 +294,7 @@ class ModelDesk(QObject):
         self.tuning.finish(made)
         self._preferences.keep_model(made, is_applied)
         if event.warnings:
-            self._window.show_notice(NoticeView("warning", made.model.name, " ".join(event.warnings)))
+            self._window.show_notice(load_notices.warned(made, event.warnings))
         self.refresh()
         self.ready.emit()
 
@@ -303,7 +308,7 @@ class ModelDesk(QObject):
             self._begin(previous)
         else:
             self._failed_name = wanted.model.name
-        self.refresh()
+            self._offer_starter()
 
     def _on_unloaded(self) -> None:
         """A load was stopped; what was loaded before it comes back."""
@@ -345,6 +350,7 @@ class ModelDesk(QObject):
         self._window.set_download(self.download.view)
         self._window.set_chip(self._chip())
         self._show_status()
+        self.standing.emit()
 
     # What is shown
 

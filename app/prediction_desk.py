@@ -170,19 +170,22 @@ class PredictionDesk(QObject):
         error = prediction_record.drift(rows, self._measured_s)
         if error is not None and self._until_offer <= 0:
             self._until_offer = _OFFER_AGAIN
-            self._offer(error)
+            self._offer(error, is_measured=row.basis != "default")
 
     def _on_unwritten(self, failed: Failed) -> None:
         self._window.show_notice(
             NoticeView("warning", tr("Past predictions could not be kept."), failed.message)
         )
 
-    def _offer(self, error: float) -> None:
+    def _offer(self, error: float, *, is_measured: bool) -> None:
         slower = tr("Answers are {share} slower than predicted.")
         title = slower if error < 0 else tr("Answers are {share} faster than predicted.")
         title = title.format(share=numbers.percent(abs(error)))
         text = tr("This computer may have changed. Measuring it again takes about 5 seconds.")
         action = NoticeAction(MEASURE_AGAIN, tr("Measure again"))
+        if not is_measured:
+            text = tr("This computer was not measured yet. Measuring it takes about 5 seconds.")
+            action = NoticeAction(MEASURE_AGAIN, tr("Measure"))
         self._window.show_notice(NoticeView("info", title, text, (action,), key=MEASURE_AGAIN))
 
     def _on_notice_action(self, key: str) -> None:
@@ -296,6 +299,6 @@ def _error_words(rows: Sequence[Judged]) -> str:
     if not rows:
         return tr("No answer was long enough yet. One of 16 tokens sets predicted beside measured.")
     same = [row.error for row in rows if row.place == rows[-1].place][-prediction_record.MOST_ROWS :]
-    found = numbers.decimal(100 * median(abs(error) for error in same), 1)
-    words = tr("Median error of the %n answer(s) like the last one: {error}%.", "", len(same))
+    found = numbers.percent(median(abs(error) for error in same), 1)
+    words = tr("Median error of the %n answer(s) like the last one: {error}.", "", len(same))
     return words.format(error=found)

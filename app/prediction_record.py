@@ -58,19 +58,21 @@ class Judged:
 
 def drift(rows: Sequence[Judged], since_s: float = 0.0) -> float | None:
     """The median error of the newest answers like the last one, oldest first in ``rows``, where it is more
-    than 15 %; None where it is not, and where too few are known.
+    than 15 % and the last one itself is as far off; None where it is not, and where too few are known.
 
     Answers from before ``since_s``, when the machine was measured, do not count, nor those that something
     outside the program slowed down.
     """
     if not rows:
         return None
-    same = [row for row in rows if row.place == rows[-1].place and row.when_s >= since_s and not row.cause]
+    last = rows[-1]
+    same = [row for row in rows if row.place == last.place and row.when_s >= since_s and not row.cause]
     errors = [row.error for row in same[-DRIFT_ANSWERS:]]
     if len(errors) < _FEWEST:
         return None
     found = median(errors)
-    return found if abs(found) > DRIFT else None
+    is_last_off = last in same and abs(last.error) > DRIFT and (last.error > 0) == (found > 0)
+    return found if abs(found) > DRIFT and is_last_off else None
 
 
 def read(path: Path) -> tuple[Judged, ...]:

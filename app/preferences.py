@@ -30,6 +30,7 @@ class Preferences:
         self._wish = wish
         self._first = wish
         self.on_error: Callable[[Failed], None] | None = None  # told when settings could not be saved
+        self.on_saved: Callable[[None], None] | None = None  # and when they were
         self._saved, self.notice = settings.load()
         self._for_this_run = tuple(for_this_run)
         self._is_held = False
@@ -40,7 +41,7 @@ class Preferences:
         self._saved = replace(self._saved, **values)  # type: ignore[arg-type]  # names are checked by replace
         self.value = self._changed(self._saved)
         if not self._is_held:
-            self._io.submit(settings.save, self._saved, on_error=self.on_error)
+            self._io.submit(settings.save, self._saved, on_done=self.on_saved, on_error=self.on_error)
 
     @property
     def saved(self) -> Settings:

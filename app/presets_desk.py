@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
-from app import paths, presets
+from app import paths, presets, typed_setting
 from app.atomic_file import write_atomic
 from app.chat_desk import ChatDesk
 from app.io_thread import IoThread
@@ -19,6 +19,7 @@ from app.model_desk import ModelDesk
 from app.preferences import Preferences
 from app.settings import Settings
 from app.store_lane import StoreLane
+from engine.errors import WishError
 from engine.events import Failed
 from engine.fit.speed import step_s
 from engine.types import LoadPlan
@@ -67,6 +68,8 @@ class PresetsDesk(QObject):
         self._chats = chats
         self._models = models
         self._new: dict[str, object] = {}  # of the chat that has not begun
+        self._errors: dict[str, str] = {}  # of what was typed for the shown chat, by the names of settings
+        self._shown_id: str | None = None
         self._presets: dict[str, dict[str, object]] = {}
         self._tokens = 0  # in the shown chat
         chats.answers.options_of = self.options_of
@@ -79,7 +82,8 @@ class PresetsDesk(QObject):
         intents = self._window.composing
         intents.length_chosen.connect(lambda tokens: self.change("max_tokens", tokens))
         intents.option_changed.connect(self.change)
-        intents.options_reset.connect(lambda: self.set_options({}))
+        intents.option_typed.connect(self._on_typed)
+        intents.options_reset.connect(self._on_reset)
         intents.preset_chosen.connect(self._on_chosen)
         intents.preset_saved.connect(self._on_saved)
         intents.preset_deleted.connect(self._on_deleted)
@@ -128,9 +132,27 @@ class PresetsDesk(QObject):
             options, self._new = self._new, {}
             self._keep(chat_id, options)
 
+    def _on_typed(self, name: str, text: str) -> None:
+        """Take what was typed for the shown chat, or say what it may be."""
+        self._errors.pop(name, None)
+        try:
+            value = typed_setting.read(name, text)
+        except WishError as error:
+            self._errors[name] = f"{error.message} {error.hint}"
+            self.show()
+        else:
+            self.change(name, value)
+
+    def _on_reset(self) -> None:
+        self._errors.clear()
+        self.set_options({})
+
     def _on_shown(self) -> None:
         if self._chats.current_id is None:
             self._new = {}
+        if self._chats.current_id is None or self._chats.current_id != self._shown_id:
+            self._errors.clear()
+        self._shown_id = self._chats.current_id
         self.show()
 
     # What is shown
@@ -145,8 +167,9 @@ class PresetsDesk(QObject):
         self._show_length()
         values, options = presets.of(self.settings), self.options_of(self._chats.current_id)
         chosen = next((name for name, held in self._presets.items() if self._is_chosen(held, options)), "")
+        names = tuple(sorted(self._presets, key=str.casefold))
         self._window.composing.set_presets(
-            PresetsView(values, frozenset(options), tuple(sorted(self._presets, key=str.casefold)), chosen)
+            PresetsView(values, frozenset(options), names, chosen, dict(self._errors))
         )
 
     def _is_chosen(self, held: Mapping[str, object], options: Mapping[str, object]) -> bool:
@@ -170,6 +193,7 @@ class PresetsDesk(QObject):
 
     def _on_chosen(self, name: str) -> None:
         if name in self._presets:
+            self._errors.clear()
             self.set_options(self._presets[name])
 
     def _on_saved(self, name: str) -> None:

@@ -6,6 +6,7 @@ Pure functions; knows no file and no widget.
 from __future__ import annotations
 
 from app.quality_record import QualityFigure, kind_of
+from engine import words
 from engine.types import LoadPlan
 from engine.words import mark, tr
 from ui import numbers
@@ -85,7 +86,7 @@ def _percent(fraction: float, *, is_signed: bool = False) -> str:
     digits = 1 if abs(fraction) < 0.0995 else 0
     percent = round(100 * fraction, digits)
     sign = "" if not is_signed else "−" if percent < 0 else "+"
-    return f"{sign}{numbers.decimal(abs(percent), digits)}%"
+    return words.percent(f"{sign}{numbers.decimal(abs(percent), digits)}")
 
 
 def _kl(nats: float) -> str:

@@ -38,6 +38,7 @@ class OneOf:
 
     choices: tuple[str, ...]
     labels: tuple[str, ...] = ()
+    is_percent: bool = False  # what a person sees of them is a percentage
 
     @property
     def words(self) -> str:
@@ -73,14 +74,19 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Any text, of many lines where ``is_long``; with ``may_be_none`` also nothing."""
+    """Any text, of many lines where ``is_long``; with ``may_be_none`` also nothing. With ``most`` it has no
+    more characters than that, and none that cannot be seen.
+    """
 
     may_be_none: bool = False
     is_long: bool = False
+    most: int | None = None
 
     @property
     def words(self) -> str:
-        return tr("a text")
+        if self.most is None:
+            return tr("a text")
+        return tr("a text of at most {most} characters that can be seen").format(most=self.most)
 
     def read(self, raw: object) -> object:
         if raw is None and self.may_be_none:
@@ -88,7 +94,9 @@ class Text:
         if not isinstance(raw, str):
             raise ValueError
         raw.encode()  # half a surrogate pair is no text; its error is a ValueError
-        return raw
+        if self.most is None:
+            return raw
+        return "".join(letter for letter in raw if letter.isprintable())[: self.most]
 
     def parse(self, text: str) -> object:
         return None if self.may_be_none and not text else text
@@ -188,14 +196,3 @@ class Folder:
 
     def parse(self, text: str) -> object:
         return None if text.lower() in ("", "none") else str(Path(text).expanduser())
-
-
-def written(value: object) -> str:
-    """A value as a person would type it; ``parse`` of its rule understands it."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from app.setting_rules import ByModel, Device, Flag, Folder, Number, OneOf, Rule, Text
@@ -53,6 +53,7 @@ def _setting(default: object, rule: Rule, label: str, help: str, group: str, **m
 
 
 _SAMPLING = SamplingParams()
+_TOP_K = Number(replace(RANGES["top_k"], low=0))  # less is off too, and tells a person nothing
 _PIXELS = Number(Range(1, 1 << 15, is_whole=True), may_be_none=True)
 _TOKENS = Number(Range(1, 1 << 24, is_whole=True), may_be_none=True)
 _AMOUNT = Number(Range(0, 1e9), may_be_none=True)
@@ -60,7 +61,7 @@ _CONTEXT = Number(Range(choices.MIN_CONTEXT, 1 << 24, is_whole=True), may_be_non
 _THREADS = Number(Range(1, 1024, is_whole=True), may_be_none=True)
 _MINUTES = Number(Range(1, 1440, is_whole=True), may_be_none=True)
 _THEME = OneOf(THEMES, (mark("System"), mark("Light"), mark("Dark")))
-_TEXT_SIZE = OneOf(TEXT_SIZES, tuple(f"{size}\u00a0%" for size in TEXT_SIZES))
+_TEXT_SIZE = OneOf(TEXT_SIZES, is_percent=True)
 _LANGUAGE = OneOf(LANGUAGES, (mark("System"), *words.LANGUAGES.values()))
 _GUARD = OneOf(guard.LEVELS, (mark("Strict"), mark("Relaxed"), mark("Off")))
 _PREFERENCE = OneOf(PREFERENCES, (mark("Quality"), mark("Speed"), mark("Context")))
@@ -222,7 +223,7 @@ class Settings:
     )
     top_k: int = _setting(
         _SAMPLING.top_k,
-        Number(RANGES["top_k"]),
+        _TOP_K,
         mark("Top k"),
         mark("Only so many of the likeliest. 0 is off."),
         ANSWERS,
@@ -270,7 +271,7 @@ class Settings:
         mark("Taken from a token for each time it was used. 0 is off."),
         ANSWERS,
     )
-    currency: str = _setting("$", Text(), mark("Currency"), mark("Of all prices."), COSTS)
+    currency: str = _setting("$", Text(most=8), mark("Currency"), mark("Of all prices."), COSTS)
     electricity_price: float | None = _setting(
         None,
         _AMOUNT,

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from PySide6.QtCore import QLocale, QObject
 from PySide6.QtWidgets import QApplication
 
-from app import language, paths, settings_view
+from app import language, paths, settings_view, typed_setting
 from app.folder_desk import FolderDesk
 from app.hub_token import HubToken
 from app.io_thread import IoThread
 from app.model_desk import ModelDesk
 from app.preferences import Preferences
-from app.setting_rules import Number
 from app.setting_table import CARDS, REMEMBERED, Settings
-from app.settings import with_value
 from app.settings_view import FORGET_TOKEN, MEASURE, RELOAD, RESET, STOP_MOVE, UNDO_RESET, Around
 from engine.errors import WishError
 from engine.words import tr
@@ -114,10 +112,9 @@ class SettingsDesk(QObject):
             self.refresh()
             return
         try:
-            value = getattr(with_value(Settings(), f"{name}={_written(name, text)}"), name)
+            value = typed_setting.read(name, text)
         except WishError as error:
-            words = tr("{value} cannot be used.") if text else tr("Nothing cannot be used.")
-            self._errors[name] = f"{words.format(value=text)} {error.hint}"
+            self._errors[name] = f"{error.message} {error.hint}"
             self.refresh()
             return
         if value != getattr(self._preferences.value, name):
@@ -204,11 +201,3 @@ def apply_theme(chosen: Settings) -> None:
     application = QApplication.instance()
     if isinstance(application, QApplication):
         theme.apply(application, chosen.theme)
-
-
-def _written(name: str, text: str) -> str:
-    """What was typed; a number as this system writes it, as a program does."""
-    value, is_number = QLocale().toDouble(text.strip())
-    if not is_number or not isinstance(CARDS[name].rule, Number):
-        return text
-    return str(int(value)) if value.is_integer() else repr(value)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from app.setting_rules import Device, Folder, Number, OneOf, Text, written
+from app.setting_rules import Device, Folder, Number, OneOf, Text
 from app.setting_table import ANSWERS, APPEARANCE, CARDS, COSTS, GROUPS, MODELS, REMEMBERED, Card, Settings
-from engine.words import mark, tr
+from app.typed_setting import shown
+from engine.words import mark, percent, tr
 from ui.settings_values import FootView, SettingAction, SettingField, SettingGroup, SettingsView
 
 RESET, UNDO_RESET, RELOAD, STOP_MOVE = "reset", "undo-reset", "reload", "stop-move"
@@ -67,7 +68,7 @@ def _field(name: str, value: object, around: Around) -> SettingField:
         label=tr(card.label),
         help=tr(card.help),
         kind=_kind(card),
-        value=around.folders[name] if isinstance(card.rule, Folder) else written(value),
+        value=around.folders[name] if isinstance(card.rule, Folder) else shown(value),
         choices=_choices(card, str(value), around),
         unit=tr(card.unit),
         none=tr(card.none),
@@ -93,6 +94,8 @@ def _kind(card: Card) -> str:
 
 def _choices(card: Card, value: str, around: Around) -> tuple[tuple[str, str], ...]:
     if isinstance(card.rule, OneOf):
+        if card.rule.is_percent:
+            return tuple((key, percent(key)) for key in card.rule.choices)
         labels = card.rule.labels or card.rule.choices
         return tuple((key, tr(label)) for key, label in zip(card.rule.choices, labels, strict=True))
     if not isinstance(card.rule, Device):

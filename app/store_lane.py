@@ -22,9 +22,11 @@ Reads = Store | ChatReader
 
 class StoreLane(QObject):
     """Jobs run in the order they come. ``failed`` carries the Failed of a job without its own handler,
-    ``unsaved`` the id of a chat that could not be written.
+    ``unsaved`` the id of a chat that could not be written, ``opened`` why what is new does not stay beyond
+    the program's end, or None where it does.
     """
 
+    opened = Signal(object)
     failed = Signal(object)
     unsaved = Signal(str)
 
@@ -43,13 +45,13 @@ class StoreLane(QObject):
     def open(self, on_open: Callable[[Store], T], on_done: Callable[[T], None]) -> None:
         """Open the database and run ``on_open`` on it, before everything that comes later."""
 
-        def work() -> tuple[str | None, T]:
+        def work() -> T:
             self._store = self._open_store()
-            return self._store.place, on_open(self._store)
+            return on_open(self._store)
 
-        def done(result: tuple[str | None, T]) -> None:
-            self._place = result[0]
-            on_done(result[1])
+        def done(result: T) -> None:
+            self._on_opened()
+            on_done(result)
 
         self._io.submit(work, on_done=done, on_error=self.failed.emit)
 
@@ -150,20 +152,23 @@ class StoreLane(QObject):
             if reader is not None:
                 reader.close()
 
-        def away() -> tuple[str | None, T]:
+        def away() -> T:
             self._store.close()
             try:
-                result = work()
+                return work()
             finally:
                 self._store = self._open_store()
-            return self._store.place, result
 
-        def done(result: tuple[str | None, T]) -> None:
-            self._place = result[0]
-            on_done(result[1])
+        def done(result: T) -> None:
+            self._on_opened()
+            on_done(result)
+
+        def failed(failure: Failed) -> None:
+            self._on_opened()
+            on_error(failure)
 
         def closed(_: None) -> None:
-            self._io.submit(away, on_done=done, on_error=on_error)
+            self._io.submit(away, on_done=done, on_error=failed)
 
         self._io.submit(close_reader, on_done=closed, on_error=on_error, lane=READ_LANE)
 
@@ -177,6 +182,10 @@ class StoreLane(QObject):
 
         self._newest_search += 1
         self.run(work)
+
+    def _on_opened(self) -> None:
+        self._place = self._store.place
+        self.opened.emit(self._store.unsaved_reason)
 
     def _in_memory(self) -> Store:
         """Called on the lane."""

@@ -21,7 +21,7 @@ from engine.fit.plan import plan
 from engine.fit.speed import Prediction, predict
 from engine.machine import Hardware
 from engine.types import LoadPlan, ModelSpec
-from engine.words import mark, tr
+from engine.words import mark, number, tr
 from ui import numbers
 from ui.tuning_values import (
     DraftingView,
@@ -156,7 +156,7 @@ def _format_choices(scene: Scene) -> Iterator[FormatChoice]:
 def format_choice(key: str, forecast: Forecast, figures: Sequence[QualityFigure] = ()) -> FormatChoice:
     """The segment of a format that can run here; ``figures`` are all that were measured of the model."""
     made = forecast.plan
-    bits = f"{made.weight_bits:.1f}".removesuffix(".0")
+    bits = number(round(made.weight_bits, 1))
     label = tr("File {bits}-bit").format(bits=bits) if key == "file" else tr(FORMAT_LABELS[key])
     detail = tr("{size} · {speed}\u00a0tok/s").format(
         size=numbers.size(_own_weights(made)), speed=numbers.predicted_tps(forecast.speed.half)

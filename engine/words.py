@@ -8,6 +8,7 @@ text of the window stays English: logs, JSON, the command line, files.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 
 LANGUAGES = {"en": "English", "de": "Deutsch"}
 """Each in its own words, by the code of its file in ``assets/languages``; English has none."""
@@ -64,6 +65,19 @@ def figure(number: int) -> str:
 def decimal(value: float, digits: int) -> str:
     """``value`` with a fixed number of decimals, as the language writes it."""
     return _decimal(value, digits)
+
+
+def number(value: float) -> str:
+    """A number with as many decimals as it has, as the language writes it: 1,000,000,000 and 0.1."""
+    if float(value).is_integer():
+        return figure(int(value))
+    exponent = Decimal(repr(float(value))).as_tuple().exponent
+    return decimal(value, -exponent if isinstance(exponent, int) else 0)
+
+
+def percent(number: str) -> str:
+    """A percentage whose number is written already: "24%", and with a space where the language has one."""
+    return tr("{number}%", "a share").format(number=number)
 
 
 def mark(text: str) -> str:

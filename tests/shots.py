@@ -18,7 +18,16 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtCore import QLocale, QPointF, QRectF
 from PySide6.QtGui import QFont, QFontMetricsF, QPainter, QTextLayout
-from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QLabel, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QDialog,
+    QLabel,
+    QLineEdit,
+    QStyle,
+    QStyleOptionFrame,
+    QWidget,
+)
 
 from app import language
 from app.main import scale
@@ -123,14 +132,27 @@ def find_clipped(window: QWidget) -> list[str]:
             continue
         if isinstance(widget, Label):
             is_short = widget.is_clipped()
+        elif isinstance(widget, QLineEdit):
+            is_short = not widget.text() and _placeholder_room(widget) < 0
         elif isinstance(widget, QLabel | QAbstractButton):
             need = widget.minimumSizeHint()
             is_short = widget.width() < need.width() or widget.height() < need.height()
         else:
             continue
         if is_short:
-            faults.append(f"too little room for {_describe(widget)}: {widget.text()!r}")
+            text = (
+                widget.text() or widget.placeholderText() if isinstance(widget, QLineEdit) else widget.text()
+            )
+            faults.append(f"too little room for {_describe(widget)}: {text!r}")
     return faults
+
+
+def _placeholder_room(line: QLineEdit) -> int:
+    """What is left beside the words of an empty line."""
+    option = QStyleOptionFrame()
+    line.initStyleOption(option)
+    place = line.style().subElementRect(QStyle.SubElement.SE_LineEditContents, option, line)
+    return place.width() - 4 - line.fontMetrics().horizontalAdvance(line.placeholderText())
 
 
 def _describe(widget: QWidget) -> str:

@@ -30,6 +30,7 @@ class Centre(QWidget):
         self.notice = NoticeBar()
         self.edit_bar = EditBar()
         self.composer = Composer()
+        self.is_starter_offered = False  # where there is no welcome
         self._stack = QStackedWidget()
         self._stack.addWidget(self.transcript)
         self._stack.addWidget(self.first_start)
@@ -86,7 +87,8 @@ class Centre(QWidget):
         self.first_start.set_column(left, width)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress and self.is_first_start:
+        is_offered = self.is_first_start or self.is_starter_offered
+        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress and is_offered:
             is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and not event.modifiers()
             if is_enter and not self.composer.content().strip():
                 return self.first_start.start()

@@ -43,6 +43,7 @@ class ChatControls(QObject):
     branch_requested = Signal(str, int)
     export_requested = Signal(str, str, str)
     import_requested = Signal(list)
+    undo_requested = Signal()
 
     def __init__(self, window: MainWindow) -> None:
         super().__init__(window)
@@ -50,6 +51,7 @@ class ChatControls(QObject):
         self._sidebar = window.body.sidebar
         self._transcript = window.body.centre.transcript
         self._bar = window.body.centre.edit_bar
+        self.can_undo = False  # a deletion, by ``undo_requested``
         self._connect_sidebar()
         self._connect_centre()
 
@@ -62,6 +64,10 @@ class ChatControls(QObject):
     def set_search(self, view: SearchView | None) -> None:
         """Show what was found in place of the list; None brings that back."""
         self._sidebar.set_search(view)
+
+    def end_search(self) -> None:
+        """Empty the search field; the list comes back."""
+        self._sidebar.search.field.clear()
 
     def reveal(self, message_id: str) -> None:
         """Bring a message of the shown chat into view."""
@@ -143,6 +149,11 @@ class ChatControls(QObject):
         if message_id:
             self.branch_requested.emit(message_id, by)
 
+    def undo(self) -> None:
+        """Ask for what was deleted last; it comes back into the chat's page."""
+        self._window.body.show_page("")
+        self.undo_requested.emit()
+
     def _on_hit_chosen(self, chat_id: str, message_id: str) -> None:
         self._window.show_chat_page()
         self.hit_chosen.emit(chat_id, message_id)
@@ -162,7 +173,7 @@ class ChatControls(QObject):
         dialog = QFileDialog(self._window, tr("Import chats"))
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
         dialog.setNameFilters([tr("Chats (*.json *.jsonl *.zip)"), tr("All files (*)")])
-        dialog.filesSelected.connect(self.import_requested)
+        dialog.filesSelected.connect(self.import_requested.emit)  # Qt's list of texts is not Signal(list)
         dialog.open()
 
 

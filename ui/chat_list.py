@@ -46,8 +46,11 @@ class ChatList(QListView):
         self._waiting: tuple[Sequence[ChatRow], str | None] | None = None
         self._may_move = False  # the user asked for what moves a row
         self._names_folder = False  # the next new folder gets its name
+        self._is_behind = False  # what there is to show waits for a name that is being typed
         self.setModel(self.chats)
-        self.setItemDelegate(ChatRowDelegate(self))
+        delegate = ChatRowDelegate(self)
+        self.setItemDelegate(delegate)
+        delegate.closeEditor.connect(self._on_editor_closed)  # behind the view's own slot
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setMouseTracking(True)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
@@ -96,13 +99,20 @@ class ChatList(QListView):
             self._show(rows, current_id)
 
     def _show(self, rows: Sequence[ChatRow], current_id: str | None) -> None:
-        self._rows = tuple(rows)
+        self._rows, self.chats.current_id = tuple(rows), current_id
+        self._is_behind = self.state() == QAbstractItemView.State.EditingState
+        if self._is_behind:
+            return  # another row under it would close the field, and lose what is typed
         focused, folder = self._current_id(), self._current_folder()
         self.chats.set_rows(rows, current_id, self._folders)
         if focused is not None and self._current_id() != focused:
             self.setCurrentIndex(self.chats.index_of(focused))
         elif folder is not None and self._current_folder() is None:
             self.setCurrentIndex(self.chats.index_of_folder(folder.folder_id))
+
+    def _on_editor_closed(self) -> None:
+        if self._is_behind:
+            self._show(self._rows, self.chats.current_id)
 
     def show_menu(self, index: QModelIndex, position: QPoint) -> None:
         """The menu of a chat or a folder."""

@@ -6,7 +6,7 @@ Foreign text (names, titles, messages) is always plain text here; ``None`` is un
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,7 @@ class PresetsView:
     own: frozenset[str] = frozenset()
     names: tuple[str, ...] = ()
     chosen: str = ""
+    errors: Mapping[str, str] = field(default_factory=dict)  # why what was typed was not taken, by name
 
 
 @dataclass(frozen=True, slots=True)

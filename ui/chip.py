@@ -21,8 +21,8 @@ _LEFT = 30.0  # of the words, after the dot
 _RIGHT = 38.0  # for the arrow
 _SHORT_S = 5.0  # a shorter wait is not worth a figure
 _PROGRESS = {
-    ModelState.LOADING: (mark("Loading"), mark("Loading {percent}%")),
-    ModelState.DOWNLOADING: (mark("Downloading"), mark("Downloading {percent}%")),
+    ModelState.LOADING: (mark("Loading"), mark("Loading {percent}")),
+    ModelState.DOWNLOADING: (mark("Downloading"), mark("Downloading {percent}")),
 }
 _WORDS = {
     ModelState.READY: mark("Ready"),
@@ -80,7 +80,7 @@ class ModelChip(ThemedButton):
         if self._view.percent is None:
             return tr(without_figure)
         left = "" if left_s is None or left_s <= _SHORT_S else f" · {numbers.time_left(left_s)}"
-        return tr(with_figure).format(percent=self._view.percent) + left
+        return tr(with_figure).format(percent=numbers.percent(self._view.percent / 100)) + left
 
     def _describe(self) -> None:
         keys = key_text("Ctrl+M")

@@ -14,6 +14,7 @@ from PySide6.QtGui import QKeySequence, QShortcut
 
 from engine.words import mark, tr
 from ui.regions import move_region
+from ui.undo_key import UNDO_KEYS, UndoKey
 
 if TYPE_CHECKING:
     from ui.main_window import MainWindow
@@ -75,6 +76,7 @@ def install(window: MainWindow, commands: tuple[Command, ...]) -> None:
     for command in commands:
         if command.keys:
             QShortcut(QKeySequence(command.keys), window).activated.connect(partial(give, command))
+    UndoKey(window)
 
 
 def give(command: Command) -> bool:
@@ -140,6 +142,7 @@ def _of_chats(window: MainWindow) -> tuple[Command, ...]:
             "",
             has_chat,
         ),
+        Command(tr("Undo the deletion"), CHAT, chats.undo, UNDO_KEYS, lambda: chats.can_undo),
         Command(tr("Export all chats"), CHAT, lambda: chats.choose_export("", "json")),
         Command(tr("Import chats"), CHAT, chats.choose_import),
     )
@@ -165,6 +168,7 @@ def _of_view(window: MainWindow) -> tuple[Command, ...]:
     return (
         Command(tr("Show or hide the sidebar"), VIEW, body.toggle_sidebar, "Ctrl+B"),
         Command(tr("Show or hide Tuning"), VIEW, body.toggle_tuning, "Ctrl+T"),
+        Command(tr("Why this speed"), VIEW, window.explain, "", lambda: window.explaining.can_open),
         Command(tr("Batch lab"), VIEW, window.toggle_lab, "Ctrl+Shift+B"),
         *(Command(name, VIEW, partial(window.theme_chosen.emit, key)) for name, key in themes),
         Command(tr("All commands"), VIEW, window.open_palette, "Ctrl+Shift+P", is_named=False),

@@ -19,6 +19,7 @@ from ui.presets_popover import PresetsPopover
 if TYPE_CHECKING:
     from ui.main_window import MainWindow
 
+_TITLE_ROOM = 240  # px of a title bar for what is beside the title, whose font may be larger
 _ATTACHABLE = (
     "*.txt *.md *.csv *.tsv *.json *.jsonl *.xml *.html *.css *.yaml *.yml *.toml *.ini"
     " *.log *.py *.js *.ts *.c *.h *.cpp *.cs *.java *.kt *.go *.rs *.rb *.php *.swift *.sh *.sql"
@@ -33,6 +34,7 @@ class ComposerControls(QObject):
     files_changed = Signal()
     length_chosen = Signal(object)  # tokens, or None for any length
     option_changed = Signal(str, object)  # the name of a setting, and what this chat is to have
+    option_typed = Signal(str, str)  # the same, as it was typed
     options_reset = Signal()
     preset_chosen = Signal(str)
     preset_saved = Signal(str)  # what counts now, under this name
@@ -110,6 +112,7 @@ class ComposerControls(QObject):
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setWindowTitle(tr("Save as a preset"))
         dialog.setLabelText(tr("Name of the preset"))
+        dialog.resize(_title_width(dialog), dialog.sizeHint().height())
         dialog.textValueSelected.connect(self.preset_saved)
         dialog.open()
 
@@ -136,6 +139,7 @@ class ComposerControls(QObject):
         popover = self.popover
         self._bar.instructions_clicked.connect(self.open_presets)
         popover.option_changed.connect(self.option_changed)
+        popover.option_typed.connect(self.option_typed)
         popover.reset_clicked.connect(self.options_reset)
         popover.preset_chosen.connect(self.preset_chosen)
         popover.save_clicked.connect(self.choose_preset_name)
@@ -160,3 +164,9 @@ class ComposerControls(QObject):
     def _on_dropped(self, paths: list[str]) -> None:
         self._window.show_chat_page()
         self.attach_requested.emit(paths)
+
+
+def _title_width(dialog: QInputDialog) -> int:
+    """As wide as its title takes beside the system's buttons."""
+    title = dialog.fontMetrics().horizontalAdvance(dialog.windowTitle())
+    return max(dialog.sizeHint().width(), title + _TITLE_ROOM)

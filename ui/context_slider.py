@@ -74,17 +74,23 @@ class ContextSlider(Slider):
         """Go to the next context above the loaded one that fits, and holds ``least`` tokens, as a user would;
         False where there is none.
         """
-        view = self._view
-        if view is None:
-            return False
-        limit = min(self._ends(), default=math.inf)
-        larger = (
-            i for i, stop in enumerate(self.stops) if max(view.loaded_context, least - 1) < stop < limit
-        )
-        index = next(larger, None)
-        if index is not None:
-            self.setValue(index)
-        return index is not None
+        larger = self.larger(least)
+        if larger is not None:
+            self.setValue(self.stops.index(larger))
+        return larger is not None
+
+    def larger(self, least: int = 0) -> int | None:
+        """The next context above the loaded one that fits, and holds ``least`` tokens."""
+        beyond = (stop for stop in self.stops if self._least_beyond(least) <= stop)
+        found = next(beyond, None)
+        return found if found is not None and found < min(self._ends(), default=math.inf) else None
+
+    def is_at_end(self, least: int = 0) -> bool:
+        """Whether the model itself has no context above the loaded one that holds ``least`` tokens."""
+        return bool(self.stops) and self.stops[-1] < self._least_beyond(least)
+
+    def _least_beyond(self, least: int) -> int:
+        return max(self._view.loaded_context + 1 if self._view is not None else 0, least)
 
     def _ends(self) -> list[int]:
         """The contexts from which on something is not as it should be."""

@@ -20,7 +20,7 @@ class Explaining(QObject):
         self._body = body
         self._on_closed = on_closed
         body.centre.explain.close_clicked.connect(self.close)
-        body.tuning.speed.explain_clicked.connect(self._on_explain_clicked)
+        body.tuning.speed.explain_clicked.connect(self.toggle)
 
     @property
     def is_shown(self) -> bool:
@@ -42,7 +42,12 @@ class Explaining(QObject):
             self._body.centre.show_explain(False)
             self._on_closed()
 
-    def _on_explain_clicked(self) -> None:
+    @property
+    def can_open(self) -> bool:
+        """Whether there is something to tell."""
+        return self._body.tuning.speed.why.isEnabled()
+
+    def toggle(self) -> None:
         """What opened the page closes it too."""
         if self.is_shown:
             self.close()

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.words import tr
+from engine.words import percent, tr
 from ui import numbers, theme
 from ui.painting import Run, centred_baseline, draw_runs, draw_runs_right
 
@@ -136,7 +136,7 @@ def error_cell(error: float) -> Cell:
     """A signed percentage with its bar; amber above 8 %."""
     sign = "+" if error > 0 else "−" if error < 0 else ""
     color = "warn" if abs(error) > LARGE_ERROR else "text2"
-    return Cell(f"{sign}{numbers.decimal(100 * abs(error), 1)}%", color, 600, error)
+    return Cell(percent(f"{sign}{numbers.decimal(100 * abs(error), 1)}"), color, 600, error)
 
 
 class _Header(QHeaderView):

@@ -16,7 +16,12 @@ from ui.offers import Offers
 from ui.values import DownloadView, MachineView
 
 STARTER_NAME = "SmolLM2-135M-Instruct"
-_BUTTONS = {"offered": mark("Download"), "paused": mark("Resume"), "failed": mark("Try again")}
+_BUTTONS = {
+    "offered": mark("Download"),
+    "paused": mark("Resume"),
+    "failed": mark("Try again"),
+    "here": mark("Use it"),
+}
 _RUNNING = {"starting", "running", "checking"}
 
 
@@ -35,6 +40,8 @@ def describe_progress(view: DownloadView) -> tuple[str, str]:
         return tr("Checking the file…"), ""
     if view.state == "done":
         return tr("Downloaded. Loading the model…"), ""
+    if view.state == "here":
+        return tr("It is on this computer already."), ""
     if not view.total_bytes:
         return format_bytes(view.done_bytes), ""
     unit = "MB" if view.total_bytes < 1e9 else "GB"
@@ -44,7 +51,8 @@ def describe_progress(view: DownloadView) -> tuple[str, str]:
         paused = tr("Paused at {done} of {total}").format(done=done, total=total)
         return paused if view.done_bytes else "", ""
     percent = int(100 * view.done_bytes / view.total_bytes)
-    left = tr("{done} of {total} · {percent}%").format(done=done, total=total, percent=percent)
+    left = tr("{done} of {total} · {percent}")
+    left = left.format(done=done, total=total, percent=numbers.percent(percent / 100))
     right = []
     if view.rate_bps is not None:
         right.append(f"{numbers.decimal(view.rate_bps / 1e6, 1)}{NBSP}MB/s")
@@ -119,11 +127,12 @@ class StarterCard(Card):
     def set_download(self, view: DownloadView) -> None:
         """Show where the download stands."""
         self.state = view.state
-        size = f" · {format_bytes(view.total_bytes)}" if view.total_bytes else ""
+        is_here = view.state == "here"
+        size = f" · {format_bytes(view.total_bytes)}" if view.total_bytes and not is_here else ""
         self._size.setText(tr("4-bit") + size)
         is_running = view.state in _RUNNING
         left, right = describe_progress(view)
-        has_part = view.state != "offered" and (is_running or view.done_bytes > 0)
+        has_part = view.state not in ("offered", "here") and (is_running or view.done_bytes > 0)
         self._bar.setVisible(has_part or view.state == "done")
         fraction = 1.0 if view.state in ("checking", "done") else view.done_bytes / max(1, view.total_bytes)
         self._bar.setValue(round(1000 * min(1.0, fraction)))
@@ -134,6 +143,7 @@ class StarterCard(Card):
         self._failure.setVisible(view.state == "failed" and bool(view.message))
         self._cancel.setVisible(is_running)
         self._actions.setVisible(self.can_start)
+        self._button.set_icon(None if is_here else "download")
         self._button.setText(tr(_BUTTONS.get(view.state, _BUTTONS["offered"])))
         self.setAccessibleDescription(view.message if view.state == "failed" else left)
 

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 from engine.words import tr
 from ui import theme
 from ui.card import Card
+from ui.field_error import FieldError
 from ui.gauge import is_keyboard_focus
 from ui.lab_values import CostField, CostRow, CostView, Finding
 from ui.label import Icon, Label, plain_tooltip
@@ -114,35 +115,40 @@ class FigureField(QLineEdit):
     def __init__(self, field: CostField, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._key = field.key
-        self._has_ring = False
+        self._shown = ""
+        self._has_ring = self._has_error = False
         self.setFixedHeight(28)
         self.setMinimumWidth(64)
         self.setMaximumWidth(110)
         self.setFont(theme.font("ui", 600))
         self.setPlaceholderText("–")
+        self.setMaxLength(24)
         self.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self.setAccessibleName(f"{field.label}, {field.unit}" if field.unit else field.label)
         self.setToolTip(plain_tooltip(field.tooltip))
         self.editingFinished.connect(self._on_finished)
         theme.notifier().changed.connect(self._dress)
-        self._said = ""
-        self.set_value(field.value)
+        self.set_field(field)
         self._dress()
 
-    def set_value(self, value: str) -> None:
-        """Show ``value``, unless the user is typing."""
-        self._said = value
-        if not self.hasFocus():
-            self.setText(value)
+    def set_field(self, field: CostField) -> None:
+        """Show the value; what was typed and not taken stays."""
+        self.setAccessibleName(f"{field.label}, {field.unit}" if field.unit else field.label)
+        self.setAccessibleDescription(field.error or field.tooltip)
+        if not field.error and self.text() == self._shown:
+            self._shown = field.value
+            self.setText(field.value)
+        if bool(field.error) != self._has_error:
+            self._has_error = bool(field.error)
+            self._dress()
 
     def _on_finished(self) -> None:
-        if self.text() != self._said:
-            self._said = self.text()
-            self.typed.emit(self._key, self.text())
+        if self.text() != self._shown or self._has_error:
+            self._shown = self.text()
+            self.typed.emit(self._key, self._shown)
 
     def _dress(self) -> None:
         colors = theme.palette()
-        edge = colors.accent if self._has_ring else colors.control
+        edge = colors.accent if self._has_ring else colors.bad if self._has_error else colors.control
         width = 2 if self._has_ring else 1
         self.setStyleSheet(
             f"QLineEdit {{ color: {colors.text1.name()}; background: {colors.bg2.name()};"
@@ -169,6 +175,8 @@ class CostCard(LabCard):
         super().__init__(tr("Cost"), parent)
         self.detail.setText(tr("per million tokens"))
         self._fields: dict[str, FigureField] = {}
+        self._units: dict[str, Label] = {}
+        self._errors: dict[str, FieldError] = {}
         self._form = QGridLayout()
         self._form.setHorizontalSpacing(8)
         self._form.setVerticalSpacing(6)
@@ -222,17 +230,26 @@ class CostCard(LabCard):
         """The field of a setting."""
         return self._fields[key]
 
+    def error(self, key: str) -> str:
+        """What is said below the field of a setting, "" for nothing."""
+        return self._errors[key].text
+
     def _show_fields(self, fields: Sequence[CostField]) -> None:
         if list(self._fields) != [field.key for field in fields]:
             _empty(self._form)
             self._fields = {field.key: FigureField(field) for field in fields}
+            self._units = {field.key: Label("", "small", "text3") for field in fields}
+            self._errors = {field.key: FieldError(field.label) for field in fields}
             for number, field in enumerate(fields):
-                self._form.addWidget(Label(field.label, "small", "text2"), number, 0)
-                self._form.addWidget(self._fields[field.key], number, 1)
-                self._form.addWidget(Label(field.unit, "small", "text3"), number, 2)
+                self._form.addWidget(Label(field.label, "small", "text2"), 2 * number, 0)
+                self._form.addWidget(self._fields[field.key], 2 * number, 1)
+                self._form.addWidget(self._units[field.key], 2 * number, 2)
+                self._form.addWidget(self._errors[field.key], 2 * number + 1, 0, 1, 3)
                 self._fields[field.key].typed.connect(self.typed)
         for field in fields:
-            self._fields[field.key].set_value(field.value)
+            self._fields[field.key].set_field(field)
+            self._units[field.key].setText(field.unit)
+            self._errors[field.key].set_text(field.error)
 
     def _show_rows(self, rows: Sequence[CostRow]) -> None:
         if tuple(rows) == self._shown:

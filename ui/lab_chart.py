@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QLineF, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleEvent,
@@ -33,6 +35,7 @@ _INSET = 20.0  # of the first and the last x
 _DOT, _RING = 4.5, 9.0  # radii
 _REACH = 14.0  # px around a dot that belong to it
 _END_LINES = 32.0  # height of a name with its value beside a line's end
+_BOUNDARY_LINE, _WORDS = 20.0, 22.0  # heights: of what stands at the top of the plot, of words in a box
 _EMPTY = LabChart("", "", ())
 
 
@@ -263,15 +266,35 @@ class Chart(Gauge):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawEllipse(place, _RING, _RING)
         width = runs_width([Run(view.best_words, font, colors.text1)]) + 16
-        left = min(max(place.x() - width / 2, frame.box.left() + 2), frame.box.right() - width - 2)
-        box = QRectF(left, place.y() + 40, width, 22)
+        box = self._free_box(frame, place, width)
+        if box is None:  # beside the chart it is said too
+            return
         painter.setPen(QPen(colors.text3, 1))
-        painter.drawLine(place + QPointF(0, _RING), QPointF(place.x(), box.top()))
+        end = QPointF(
+            min(max(place.x(), box.left()), box.right()), min(max(place.y(), box.top()), box.bottom())
+        )
+        away = QLineF(place, end)
+        painter.drawLine(away.pointAt(min(1.0, _RING / max(1.0, away.length()))), end)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(colors.bg3)
         painter.drawRoundedRect(box, 5, 5)
         run = Run(view.best_words, font, colors.text1)
         draw_runs(painter, box.left() + 8, centred_baseline(font, box.top(), box.height()), [run])
+
+    def _free_box(self, frame: _Frame, place: QPointF, width: float) -> QRectF | None:
+        """Where words about ``place`` cover no line: as near as that goes; None where no room is."""
+        area = frame.box.adjusted(2, _BOUNDARY_LINE, -2 - width, -2 - _WORDS)
+        columns = [area.left() + part / 8 * max(0.0, area.width()) for part in range(9)]
+        columns.append(min(max(place.x() - width / 2, area.left()), area.right()))
+        rows = [area.top() + part / 24 * max(0.0, area.height()) for part in range(25)]
+        boxes = [QRectF(left, top, width, _WORDS) for left in columns for top in rows]
+        boxes.sort(key=lambda box: QLineF(box.center(), place).length())
+        drawn = [point for line in self._view.lines for point in _along(frame, line)]
+        for box in boxes:
+            around = box.adjusted(-6, -6, 6, 6)
+            if not any(around.contains(x, y) for x, y in drawn):
+                return box
+        return None
 
     def _paint_legend(self, painter: QPainter) -> None:
         colors, font, view = theme.palette(), theme.font("micro"), self._view
@@ -330,6 +353,19 @@ class Chart(Gauge):
 def _color(line: LabLine) -> QColor:
     color: QColor = getattr(theme.palette(), line.color)
     return color
+
+
+def _along(frame: _Frame, line: LabLine) -> Iterator[tuple[float, float]]:
+    """Points that lie close together on what is drawn of a line."""
+    measured = [(float(dot.x), dot.y) for dot in line.measured if dot.y is not None]
+    for places in (measured, line.predicted):
+        corners = [frame.at(x, y) for x, y in places]
+        yield from ((corner.x(), corner.y()) for corner in corners)
+        for one, other in pairwise(corners):
+            piece = QLineF(one, other)
+            steps = ceil(piece.length() / 8)
+            points = (piece.pointAt(step / steps) for step in range(1, steps))
+            yield from ((point.x(), point.y()) for point in points)
 
 
 def _unbroken(dots: Sequence[LabDot]) -> Iterator[list[LabDot]]:

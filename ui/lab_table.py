@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.words import tr
+from engine.words import percent, tr
 from ui import numbers, theme
 from ui.lab_values import LabRow, LabTable
 
@@ -96,7 +96,7 @@ def error_text(error: float | None) -> str:
     if error is None:
         return numbers.UNKNOWN
     sign = "−" if error < 0 else "+"
-    return f"{sign}{numbers.decimal(100 * abs(error), 1)}%"
+    return percent(f"{sign}{numbers.decimal(100 * abs(error), 1)}")
 
 
 class _CellDelegate(QStyledItemDelegate):

@@ -100,6 +100,7 @@ class CostField:
     value: str = ""
     unit: str = ""
     tooltip: str = ""
+    error: str = ""  # why what was typed was not taken
 
 
 @dataclass(frozen=True, slots=True)

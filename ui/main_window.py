@@ -5,14 +5,14 @@ It knows no program behind it: settings and states arrive through its methods, w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QCloseEvent, QDesktopServices, QKeyEvent, QShowEvent
 from PySide6.QtWidgets import QFileDialog
 
 from engine.words import mark, tr
+from ui import numbers
 from ui.about import AboutDialog
 from ui.chat_controls import ChatControls
 from ui.command_palette import CommandPalette
@@ -26,12 +26,8 @@ from ui.shortcut_sheet import ShortcutSheet
 from ui.values import ModelRow, NoticeView
 from ui.window_view import LAB, LIBRARY, WindowView
 
-CHOOSE_FILE = "choose-file"  # the key of a notice's button that the window itself answers
-NO_ROOM = NoticeView(
-    "info",
-    mark("No longer context fits with room to spare."),
-    mark("Choose a smaller precision in Tuning, or start a new chat."),
-)
+CHOOSE_FILE = "choose-file"  # keys of a notice's buttons that the window itself answers
+CLOSE = "close-anyway"  # also of the notice itself
 SETTINGS, SETTINGS_KEYS = "settings", "Ctrl+,"
 GGUF_FILTER = mark("Models (*.gguf *.safetensors config.json);;All files (*)")
 
@@ -80,6 +76,7 @@ class MainWindow(WindowView):
         for signal in (self.message_sent, self.new_chat_requested, self.chat_selected):
             signal.connect(self.explaining.close)  # what comes is to be seen
         self._is_closed = False
+        self.close_question: Callable[[], NoticeView | None] = lambda: None  # said before it closes, if any
         self._connect_centre()
         self._connect_panels()
         self._connect_picker()
@@ -171,6 +168,7 @@ class MainWindow(WindowView):
         self.picker.file_requested.connect(self.choose_file)
         self.picker.folder_requested.connect(self.choose_folder)
         self.picker.closed.connect(self.focus_composer)
+        self.picker.starter_requested.connect(self._on_starter_requested)
         self.picker.library_requested.connect(self.show_library)
         self.body.centre.first_start.library_requested.connect(self.show_library)
         self.library.close_clicked.connect(self.show_chat_page)
@@ -190,6 +188,12 @@ class MainWindow(WindowView):
     def show_about(self) -> None:
         """Open the dialog about the program."""
         AboutDialog(self).open()
+
+    def explain(self) -> None:
+        """Show why the speed is as it is, in place of the transcript, or the transcript again."""
+        if self.body.page:
+            self.show_chat_page()
+        self.explaining.toggle()
 
     def toggle_lab(self) -> None:
         """Show the Batch lab in place of the chat, or the chat again."""
@@ -238,6 +242,8 @@ class MainWindow(WindowView):
     def _on_notice_action(self, key: str) -> None:
         if key == CHOOSE_FILE:
             self.choose_file()
+        elif key == CLOSE:
+            self.close()
         else:
             self.notice_action.emit(key)
             self.focus_composer()
@@ -258,14 +264,30 @@ class MainWindow(WindowView):
             self.stop_requested.emit()
 
     def _on_continue(self, message_id: str) -> None:
+        self.body.centre.transcript.jump_to_end()  # what comes is to be seen
         self.continue_requested.emit(message_id)
         self.focus_composer()  # where Esc stops it; what was pressed is gone
 
-    def make_room(self, least: int = 0) -> None:
-        """Open Tuning with the next larger context chosen, of at least so many tokens; Apply loads it."""
+    def lack_of_room(self, least: int = 0) -> str:
+        """Why no longer context of at least so many tokens can be had, a sentence; "" where one can."""
+        lack = self.body.tuning.lack_of_room(least)
+        if lack == "model":
+            longest = numbers.count(self.body.tuning.settings.context.stops[-1])
+            return tr("This model's context ends at {tokens} tokens.").format(tokens=longest)
+        return tr("No longer context fits with room to spare.") if lack else ""
+
+    def make_room(self, least: int = 0) -> bool:
+        """Open Tuning with the next larger context chosen, of at least so many tokens; Apply loads it. False
+        where there is none, and why is said.
+        """
         self.body.open_tuning()
-        if not self.body.tuning.make_room(least):
-            self.show_notice(replace(NO_ROOM, title=tr(NO_ROOM.title), text=tr(NO_ROOM.text)))
+        if self.body.tuning.make_room(least):
+            return True
+        hint = tr("Choose a smaller precision in Tuning, or start a new chat.")
+        if self.body.tuning.lack_of_room(least) == "model":
+            hint = tr("Choose another model, or start a new chat.")
+        self.show_notice(NoticeView("info", self.lack_of_room(least), hint))
+        return False
 
     def _on_apply(self) -> None:
         self.apply_requested.emit()
@@ -301,7 +323,19 @@ class MainWindow(WindowView):
         if not event.spontaneous():
             self.focus_composer()
 
+    def close_for_good(self) -> None:
+        """Close without a question: nobody is there to answer it."""
+        self.close_question = lambda: None
+        self.close()
+
     def closeEvent(self, event: QCloseEvent) -> None:
+        question = None if self._is_closed else self.close_question()
+        shown = None if self.body.page else self.body.centre.notice.view  # a page covers it
+        if question is not None and (shown is None or shown.key != question.key):
+            self.show_chat_page()
+            self.show_notice(question)
+            event.ignore()  # while it stands there the window closes
+            return
         if not self._is_closed:
             self._is_closed = True
             self.closing.emit()

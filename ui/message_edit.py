@@ -50,6 +50,7 @@ class MessageEdit(QTextEdit):
         self.document().contentsChange.connect(self._on_contents_changed)
         theme.notifier().changed.connect(self._on_theme_changed)
         self._set_line_height()
+        self.document().clearUndoRedoStacks()  # the line height is nothing that a person did
         self._on_theme_changed()
         self._keep_width()
 

@@ -32,7 +32,8 @@ _STAYING = ("error", "warning")  # an information is of its moment only
 class NoticeBar(Card):
     """One notice with its buttons. ``action_clicked`` carries the action's key; closing emits ``closed``.
 
-    Errors and warnings that a newer notice hides come back when that one is closed.
+    Errors and warnings that a newer notice hides come back when that one is closed. A lasting one steps
+    behind the others instead.
     """
 
     action_clicked = Signal(str)
@@ -62,9 +63,11 @@ class NoticeBar(Card):
         One of the same key or title is replaced. What is longer than a few lines is cut and stands in full
         behind "Details".
         """
-        last = [self.view] if self.view is not None and self.view.kind in _STAYING else []
+        last = [self.view] if self.view is not None and _is_staying(self.view) else []
         behind = [each for each in (*self._hidden, *last) if not _is_same(each, view)]
-        self._hidden = behind[-MOST_HIDDEN:]
+        lasting = [each for each in behind if each.is_lasting]
+        others = [each for each in behind if not each.is_lasting]
+        self._hidden = [*lasting, *others[-MOST_HIDDEN:]]
         self._show(view)
 
     def _show(self, view: NoticeView) -> None:
@@ -87,6 +90,7 @@ class NoticeBar(Card):
         self._row.setContentsMargins(14, 8, 8, 8 if is_line else 12)
         self._more.setText(tr("%n more", "notices", len(self._hidden)) if self._hidden else "")
         self._more.setVisible(bool(self._hidden))
+        self._close.setVisible(bool(self._hidden) or not view.is_lasting)
         self._fill_buttons(view)
         self.setAccessibleDescription(f"{view.title} {view.text}".strip())
         self.show()
@@ -94,22 +98,35 @@ class NoticeBar(Card):
 
     def dismiss(self) -> None:
         """Close the notice; the one behind it is shown, if there is one."""
-        if self._hidden:
-            self._show(self._hidden.pop())
-        else:
-            self.clear()
+        if self.view is not None and self.view.is_lasting:
+            self._hidden.insert(0, self.view)
+        self._show_next()
 
     def take_away(self, key: str) -> None:
         """Close the notice of this key, wherever it stands."""
+        before = len(self._hidden)
         self._hidden = [each for each in self._hidden if each.key != key]
-        if self.view is not None and self.view.key == key:
-            self.dismiss()
-        elif self.view is not None:
-            self._show(self.view)
+        if self.view is None:
+            return
+        if self.view.key != key:
+            if len(self._hidden) < before:
+                self._show(self.view)
+        else:
+            self._show_next()
 
     def clear(self) -> None:
-        """Hide the bar and forget the notice and those behind it."""
-        self._hidden = []
+        """Forget the notice and those behind it, but for what outlives its moment."""
+        before, self._hidden = self._hidden, [each for each in self._hidden if _outlives(each)]
+        if self.view is None or not _outlives(self.view):
+            self._show_next()
+        elif self._hidden != before:
+            self._show(self.view)
+
+    def _show_next(self) -> None:
+        """The notice behind the one that goes; with none, hide the bar."""
+        if self._hidden:
+            self._show(self._hidden.pop())
+            return
         if self.view is None:
             return
         self.view = None
@@ -191,6 +208,15 @@ class NoticeBar(Card):
             f"QPlainTextEdit {{ background: {colors.bg0.name()}; color: {colors.text2.name()};"
             f" border: 1px solid {colors.border.name()}; border-radius: 6px; padding: 4px; }}"
         )
+
+
+def _is_staying(view: NoticeView) -> bool:
+    return _outlives(view) or view.kind in _STAYING
+
+
+def _outlives(view: NoticeView) -> bool:
+    """Whether it stays when what was said of a moment goes."""
+    return view.is_lasting or view.is_kept
 
 
 def _is_same(one: NoticeView, other: NoticeView) -> bool:

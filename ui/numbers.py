@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from PySide6.QtCore import QLocale
 
+from engine import words
 from engine.words import tr
 
 UNKNOWN = "–"
 NBSP = "\u00a0"
 _GB = 1_000_000_000
+_PLAIN = re.compile(r"[-+]?[0-9]{1,30}(\.[0-9]{0,30})?")
 _LEAST_MB = 0.05  # less would be a zero here too
 
 
@@ -63,9 +66,33 @@ def time_left(value: float) -> str:
     return tr("{minutes}\u00a0min left").format(minutes=round(value / 60))
 
 
-def percent(share: float | None) -> str:
-    """A share as a whole percentage: 71%."""
-    return UNKNOWN if share is None else f"{decimal(100 * share, 0)}%"
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share as a percentage, a whole one: 71%."""
+    return UNKNOWN if share is None else words.percent(decimal(100 * share, digits))
+
+
+def typed(value: float) -> str:
+    """A number as a person types it: with the decimals it has, and nothing between thousands."""
+    if isinstance(value, int):
+        return str(value)
+    locale = QLocale(_locale())
+    locale.setNumberOptions(QLocale.NumberOption.OmitGroupSeparator)
+    return locale.toString(value, "f", QLocale.FloatingPointPrecisionOption.FloatingPointShortest.value)
+
+
+def read_typed(text: str) -> float | None:
+    """What a person typed as a number, as the language writes it, else with a point or a comma before the
+    decimals; None where that is no number.
+    """
+    text, strict = text.strip(), QLocale(_locale())
+    strict.setNumberOptions(QLocale.NumberOption.RejectGroupSeparator)
+    value, is_number = strict.toDouble(text)
+    if not is_number and not text.startswith("0"):  # "0,125" is no 125 with a separator of thousands
+        value, is_number = _locale().toDouble(text)
+    plain = text.replace(",", ".")
+    if not is_number and _PLAIN.fullmatch(plain):
+        value, is_number = float(plain), True
+    return value if is_number and math.isfinite(value) else None
 
 
 def gigabytes(num_bytes: int | None) -> str:

@@ -170,6 +170,7 @@ class ModelPicker(Popup):
     file_requested = Signal()
     folder_requested = Signal()
     library_requested = Signal()
+    starter_requested = Signal()
 
     def __init__(
         self,
@@ -203,6 +204,11 @@ class ModelPicker(Popup):
         if self.isVisible():
             self.focus_region()
 
+    def offer_starter(self, words: str) -> None:
+        """Show a button for the starter model called so; "" takes it away."""
+        self._starter.setText(words)
+        self._starter.setVisible(bool(words))
+
     @property
     def note_text(self) -> str:
         """What stands in the place of rows."""
@@ -210,7 +216,8 @@ class ModelPicker(Popup):
 
     def focus_region(self) -> None:
         """Give the keyboard to the list, or to the first button where there is none."""
-        target = self.list if self.list.isVisibleTo(self) else self._file if self._has_files else self
+        button = self._file if self._starter.isHidden() else self._starter
+        target = self.list if self.list.isVisibleTo(self) else button if self._has_files else self
         target.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def _leave(self, signal: Any, *values: str) -> None:
@@ -233,6 +240,14 @@ class ModelPicker(Popup):
         note.addWidget(self._note)
         column.addWidget(self.list)
         column.addWidget(self._note_row)
+        self._starter = Button("", "download", "primary")
+        self._starter.clicked.connect(lambda: self._leave(self.starter_requested))
+        self._starter.hide()
+        starter = QHBoxLayout()
+        starter.setContentsMargins(4, 0, 4, 4)
+        starter.addWidget(self._starter)
+        starter.addStretch(1)
+        column.addLayout(starter)
         buttons = QHBoxLayout()
         buttons.setContentsMargins(4, 4, 4, 0)
         buttons.setSpacing(8)
@@ -267,7 +282,7 @@ class ModelPicker(Popup):
         self.panel.setGeometry(max(8 - shadow, left), top, width, height)
 
     def stops(self) -> Sequence[QWidget]:
-        return self.list, self._file, self._folder, self._library
+        return self.list, self._starter, self._file, self._folder, self._library
 
 
 class DraftPicker(ModelPicker):

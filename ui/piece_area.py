@@ -73,10 +73,10 @@ class PieceArea(QAbstractScrollArea):
     @contextmanager
     def holding_still(self) -> Iterator[None]:
         """While pieces change, what is in view stays; an end that is still near is followed again."""
-        was_following, self._is_following = self._is_following, False
+        self._is_following = False
         yield
         self._settle()
-        self._is_following = was_following and self._is_near_end
+        self._is_following = self._is_near_end and self._held_piece() is None
         self._show_jump()
 
     def splice(self, start: int, count: int, new: Sequence[Item], first_changed: int) -> None:

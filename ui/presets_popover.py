@@ -21,10 +21,11 @@ from PySide6.QtWidgets import (
 )
 
 from engine.words import mark, tr
-from ui import theme
+from ui import numbers, theme
 from ui.card import Card
 from ui.chat_values import PresetsView
 from ui.controls import Button
+from ui.field_error import FieldError
 from ui.label import Label
 from ui.popup import Popup
 
@@ -32,6 +33,7 @@ WIDTH, TEXT_PX = 480, 108
 TYPING_MS = 400  # after the last key of the instructions
 MOST_CHARS = 20_000
 _SHOWN_NAME = 28  # characters
+_IN_A_ROW = 3  # numbers
 # name, label, what stands in an empty field ("" where there is always a value), tooltip
 FIELDS = (
     (
@@ -69,20 +71,17 @@ FIELDS = (
         mark("In tokens; an answer ends there, Continue goes on"),
     ),
 )
-_WHOLE = ("top_k", "seed", "max_tokens")
 
 
 class NumberLine(QLineEdit):
-    """A number; ``chosen`` carries it, or None for an empty line that may be one. What is no number goes back
-    to what was there.
-    """
+    """A number; ``typed`` carries what was typed. What was not taken stays until it is right."""
 
-    chosen = Signal(object)
+    typed = Signal(str)
 
-    def __init__(self, label: str, none: str, *, is_whole: bool) -> None:
+    def __init__(self, label: str, none: str) -> None:
         super().__init__()
-        self._none, self._is_whole = none, is_whole
         self._shown = ""
+        self._has_error = False
         self.setAccessibleName(label)
         self.setPlaceholderText(none)
         self.setFont(theme.font("ui", 500))
@@ -90,21 +89,25 @@ class NumberLine(QLineEdit):
         self.setMaxLength(24)
         self.editingFinished.connect(self._on_finished)
 
-    def show_value(self, value: object) -> None:
-        """Show a number, or None."""
-        self._shown = "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-        self.setText(self._shown)
+    def show_value(self, value: object, error: str, help: str) -> None:
+        """Show a number, or None; with an error what was typed is still there."""
+        if not error and self.text() == self._shown:
+            self._shown = numbers.typed(value) if isinstance(value, int | float) else ""
+            self.setText(self._shown)
+        self.setAccessibleDescription(error or help)
+        if bool(error) != self._has_error:
+            self._has_error = bool(error)
+            self.dress()
+
+    def dress(self) -> None:
+        """Its edge is red while what was typed is wrong."""
+        edge = theme.palette().bad.name()
+        self.setStyleSheet(f"QLineEdit:!focus {{ border-color: {edge}; }}" if self._has_error else "")
 
     def _on_finished(self) -> None:
-        text = self.text().strip().replace(",", ".")
-        if text == self._shown:
-            return
-        try:
-            value = None if not text and self._none else int(text) if self._is_whole else float(text)
-        except ValueError:
-            self.setText(self._shown)
-            return
-        self.chosen.emit(value)
+        if self.text() != self._shown or self._has_error:
+            self._shown = self.text()
+            self.typed.emit(self._shown)
 
 
 class InstructionsEdit(QPlainTextEdit):
@@ -144,9 +147,12 @@ class InstructionsEdit(QPlainTextEdit):
 
 
 class PresetsPopover(Popup):
-    """``option_changed`` carries the name of a setting and a value; the others carry a preset's name."""
+    """``option_changed`` carries the name of a setting and a value, ``option_typed`` the name and a text; the
+    others carry a preset's name.
+    """
 
     option_changed = Signal(str, object)
+    option_typed = Signal(str, str)
     reset_clicked = Signal()
     preset_chosen = Signal(str)
     save_clicked = Signal()
@@ -159,16 +165,15 @@ class PresetsPopover(Popup):
         self._view = PresetsView({})
         self.setAccessibleName(tr("How this chat is answered"))
         self.instructions = InstructionsEdit()
-        self.lines = {
-            name: NumberLine(tr(label), tr(none), is_whole=name in _WHOLE) for name, label, none, _ in FIELDS
-        }
+        self.lines = {name: NumberLine(tr(label), tr(none)) for name, label, none, _ in FIELDS}
+        self.errors = {name: FieldError(tr(label)) for name, label, _, _ in FIELDS}
         self.preset = Button(tr("Preset"), "chevron-down", "secondary", is_small=True)
         self.reset = Button(tr("Reset"), None, "ghost", is_small=True)
         self.reset.setToolTip(tr("Answer this chat as the settings say"))
         self._build()
         self.instructions.changed_to.connect(partial(self.option_changed.emit, "system_prompt"))
         for name, line in self.lines.items():
-            line.chosen.connect(partial(self.option_changed.emit, name))
+            line.typed.connect(partial(self.option_typed.emit, name))
         self.preset.clicked.connect(lambda _=False: self.open_presets())
         self.reset.clicked.connect(lambda _=False: self.reset_clicked.emit())
         theme.notifier().changed.connect(self._dress)
@@ -177,12 +182,16 @@ class PresetsPopover(Popup):
         """Show how the chat is answered now."""
         self._view = view
         self.instructions.show_text(str(view.values.get("system_prompt", "")))
-        for name, line in self.lines.items():
-            line.show_value(view.values.get(name))
+        for name, _, _, tooltip in FIELDS:
+            error = view.errors.get(name, "")
+            self.lines[name].show_value(view.values.get(name), error, tr(tooltip))
+            self.errors[name].set_text(error)
         text = tr("Preset: {name}") if view.chosen else _unsaved(view)
         self.preset.setText(text.format(name=_shortened(view.chosen)))
         self.preset.setAccessibleName(text.format(name=view.chosen))
-        self.reset.setEnabled(bool(view.own))
+        self.reset.setEnabled(bool(view.own or view.errors))
+        if self.isVisible():
+            self.place()  # errors take room
 
     def open_under(self, anchor: QRect) -> None:
         super().open_under(anchor)
@@ -192,7 +201,9 @@ class PresetsPopover(Popup):
         """It ends where the anchor ends."""
         shadow = Card.SHADOW
         width = min(WIDTH, self.width() - 32) + 2 * shadow
-        height = min(self.panel.sizeHint().height(), self.height() - 16)
+        layout = self.panel.layout()
+        needed = layout.totalHeightForWidth(width) if layout else 0  # errors are broken into lines
+        height = min(needed, self.height() - 16)
         left = max(16 - shadow, self._anchor.right() - width + shadow)
         self.panel.setGeometry(left, self._anchor.bottom() + 7 - shadow, width, height)
 
@@ -241,6 +252,8 @@ class PresetsPopover(Popup):
             f"QLineEdit:focus, QPlainTextEdit:focus {{ border: 2px solid {colors.accent.name()}; }}"
             "QLineEdit:focus { padding: 0 7px; } QPlainTextEdit:focus { padding: 3px; }"
         )
+        for line in self.lines.values():
+            line.dress()
 
     def _choose(self, name: str, _: bool = False) -> None:
         self.preset_chosen.emit(name)
@@ -262,11 +275,13 @@ class PresetsPopover(Popup):
         grid.setHorizontalSpacing(12)
         grid.setVerticalSpacing(4)
         for at, (name, label, _, tooltip) in enumerate(FIELDS):
-            row, place = divmod(at, 3)
+            row, place = divmod(at, _IN_A_ROW)
             caption = Label(tr(label), "small", "text2", 600)
             self.lines[name].setToolTip(tr(tooltip))
-            grid.addWidget(caption, 2 * row, place)
-            grid.addWidget(self.lines[name], 2 * row + 1, place)
+            first = row * (2 + _IN_A_ROW)  # captions, lines, and the errors of these below each other
+            grid.addWidget(caption, first, place)
+            grid.addWidget(self.lines[name], first + 1, place)
+            grid.addWidget(self.errors[name], first + 2 + place, 0, 1, _IN_A_ROW)
             grid.setColumnStretch(place, 1)
         column.addLayout(grid)
         words = tr("Counts from the next answer, and is kept with this chat.")

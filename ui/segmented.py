@@ -31,6 +31,7 @@ _ICON, _ICON_GAP = 11.0, 4.0
 _LINE = 14  # height of the second and the third line
 _MARGIN, _TIGHT_DOT = 10, "\u2009·\u2009"  # a line that comes nearer to the edges gets thin spaces
 _NOTE = 16  # what a third line adds to the height
+_AROUND, _SPARE = 16, 12  # px beside the words, and how many of them can be done without
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +191,12 @@ class Segment(ThemedButton):
         detail = micro.horizontalAdvance(self._choice.detail)
         width = max(label, detail, micro.horizontalAdvance(self._choice.note) if self._has_note else 0)
         height = (36 if self._choice.detail else 24) + (_NOTE if self._has_note else 0)
-        return QSize(ceil(width) + 16, height)
+        return QSize(ceil(width) + _AROUND, height)
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(40, self.sizeHint().height())
+        """A longer word takes room from shorter ones beside it; what stands in two lines is shortened."""
+        hint = self.sizeHint()
+        return QSize(40 if self._choice.detail else max(40, hint.width() - _SPARE), hint.height())
 
 
 class Segmented(QWidget):

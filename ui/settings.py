@@ -30,7 +30,8 @@ from engine.words import tr
 from ui import theme
 from ui.card import ProgressLine
 from ui.controls import Button
-from ui.label import Icon, Label
+from ui.field_error import FieldError
+from ui.label import Label
 from ui.library_field import Field
 from ui.navigation import Navigation
 from ui.settings_controls import ActionControl, control_for
@@ -52,8 +53,7 @@ class SettingRow(QWidget):
         self._label = Label(shown.label, "ui", "text1", 600, wrap=True)
         self._help = Label(shown.help, "small", "text3", wrap=True)
         self._note = Label("", "small", "text2", wrap=True)
-        self._error = QWidget()
-        self._error_text = Label("", "small", "bad", 500, wrap=True)
+        self._error = FieldError(shown.label)
         is_action = isinstance(shown, SettingAction)
         self.control = ActionControl(shown.label) if isinstance(shown, SettingAction) else control_for(shown)
         self._lay_out(has_help=bool(shown.help) or is_action)
@@ -69,23 +69,20 @@ class SettingRow(QWidget):
     @property
     def error(self) -> str:
         """Why what was typed was not taken, "" where it was."""
-        return self._error_text.text()
+        return self._error.text
 
     def set_shown(self, shown: SettingField | SettingAction) -> None:
-        """Show another value; a new error is said to a screen reader."""
+        """Show another value, or what is wrong with what was typed."""
         if shown == self._shown:
             return
         error = shown.error if isinstance(shown, SettingField) else ""
-        if error and error != self.error and QAccessible.isActive():
-            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, f"{shown.label}: {error}"))
         self._shown = shown
         if isinstance(shown, SettingField):
             self.control.set_field(shown)
         elif isinstance(self.control, ActionControl):
             self.control.set_action(shown)
         self._help.setText(shown.help)
-        self._error_text.setText(error)
-        self._error.setVisible(bool(error))
+        self._error.set_text(error)
         is_folder = isinstance(shown, SettingField) and shown.kind == "folder"
         note = shown.value if isinstance(shown, SettingField) and is_folder else shown.note
         self._note.setText(note)
@@ -97,11 +94,6 @@ class SettingRow(QWidget):
         words.addWidget(self._label)
         if has_help:
             words.addWidget(self._help)
-        error = QHBoxLayout(self._error)
-        error.setContentsMargins(0, 2, 0, 0)
-        error.setSpacing(6)
-        error.addWidget(Icon("circle-alert", "bad", 14), 0, Qt.AlignmentFlag.AlignTop)
-        error.addWidget(self._error_text, 1)
         words.addWidget(self._error)
         words.addWidget(self._note)
         words.addStretch(1)

@@ -96,6 +96,15 @@ class TuningDock(QWidget):
         if chosen is not None:
             chosen.setFocus(Qt.FocusReason.PopupFocusReason)
 
+    def lack_of_room(self, least: int = 0) -> str:
+        """Why no larger context holds ``least`` tokens: "model" where it ends before, "memory" where that is
+        too small; "" where one does.
+        """
+        slider = self.settings.context
+        if not self._settings_group.isHidden() and slider.larger(least) is not None:
+            return ""
+        return "model" if slider.is_at_end(least) else "memory"
+
     def make_room(self, least: int = 0) -> bool:
         """Choose the next larger context that fits and holds ``least`` tokens, and give the slider the
         keyboard; False: none does.

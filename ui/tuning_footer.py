@@ -94,11 +94,11 @@ def _reloading(view: TuningView) -> tuple[str, str]:
     """How far the load is, as it is shown and as it is spoken."""
     if view.apply_percent is None:
         return tr("Reloading"), tr("Reloading")
-    shown = spoken = tr("Reloading {percent}%")
+    shown = spoken = tr("Reloading {percent}")
     if view.reload_s is not None:
-        shown = tr("Reloading {percent}% · {seconds}\u00a0s left")
-        spoken = tr("Reloading {percent}% · %n second(s) left", "", _wait_s(view))
-    figures = {"percent": view.apply_percent, "seconds": numbers.count(_wait_s(view))}
+        shown = tr("Reloading {percent} · {seconds}\u00a0s left")
+        spoken = tr("Reloading {percent} · %n second(s) left", "", _wait_s(view))
+    figures = {"percent": numbers.percent(view.apply_percent / 100), "seconds": numbers.count(_wait_s(view))}
     return shown.format(**figures), spoken.format(**figures)
 
 

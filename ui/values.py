@@ -36,7 +36,7 @@ class ChipView:
 
 @dataclass(frozen=True, slots=True)
 class DownloadView:
-    """The starter's card. ``state``: offered, starting, running, checking, paused, failed, done."""
+    """The starter's card. ``state``: offered, starting, running, checking, paused, failed, done, or here."""
 
     state: str
     done_bytes: int = 0
@@ -83,6 +83,8 @@ class NoticeView:
     actions: tuple[NoticeAction, ...] = ()
     details: str = ""  # behind "Details", plain text that can be copied
     key: str = ""  # by which it alone can be taken away again
+    is_kept: bool = False  # until it is closed or goes by its key, whatever is said meanwhile
+    is_lasting: bool = False  # says what is so now: it goes by its key alone, and cannot be closed
 
 
 @dataclass(frozen=True, slots=True)

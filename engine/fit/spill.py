@@ -11,7 +11,7 @@ from dataclasses import replace
 from engine.fit.speed import step_s
 from engine.machine import Hardware
 from engine.types import LoadPlan
-from engine.words import decimal, tr
+from engine.words import decimal, percent, tr
 
 _PLENTY_BYTES = 1 << 60
 
@@ -31,8 +31,8 @@ def with_spill(made: LoadPlan, whole: LoadPlan) -> LoadPlan:
     spilled = 1 - _fast_weights(made, whole.device) / max(1, _fast_weights(whole, whole.device))
     tokens = max(1, made.context // 2)
     slowdown = max(1.0, step_s(made, tokens) / step_s(whole, tokens))
-    said = tr("{share} % of it spills: about {slowdown} times slower than with room for all of it.").format(
-        share=decimal(100 * spilled, 0), slowdown=decimal(slowdown, 1)
+    said = tr("{share} of it spills: about {slowdown} times slower than with room for all of it.").format(
+        share=percent(decimal(100 * spilled, 0)), slowdown=decimal(slowdown, 1)
     )
     reasons = (made.reasons[0], said, *made.reasons[1:])
     return replace(made, spilled=spilled, slowdown=slowdown, reasons=reasons)

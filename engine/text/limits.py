@@ -11,7 +11,7 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, V
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.words import tr
+from engine.words import number, tr
 
 _SLOT_BYTES = 40  # one list slot and a small value in it
 _ENTRY_BYTES = 100  # one dict entry
@@ -63,7 +63,7 @@ class Allowance:
         """Check the deadline; called wherever a template can come by again and again."""
         if self._clock() > self._end_s:
             said = tr("it ran longer than {seconds} seconds")
-            raise LimitExceededError(said.format(seconds=f"{self.limits.seconds:g}"))
+            raise LimitExceededError(said.format(seconds=number(self.limits.seconds)))
 
     def charge(self, num_bytes: int) -> None:
         """Count memory that was just taken or is about to be."""

@@ -157,6 +157,26 @@ def test_the_context_can_be_raised_for_a_file(
     assert names(desk) == ["log.txt"]
 
 
+def test_what_no_context_of_the_model_holds_offers_none(desk: Desk, tmp_path: Path) -> None:
+    desk.start_ready()
+    (tmp_path / "log.txt").write_text("word " * 200_000)
+    attach(desk, tmp_path / "log.txt")
+    desk.wait(lambda: desk.notice is not None and desk.notice.key == "attachment-too-long")
+    assert desk.notice is not None
+    assert "This model's context ends at 8,192 tokens." in desk.notice.text
+    assert [each.label for each in desk.notice.actions] == ["Attach the beginning", "Leave it out"]
+
+
+def test_where_memory_went_meanwhile_the_other_ways_stay(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    too_long(desk, tmp_path)
+    monkeypatch.setattr(desk.window, "lack_of_room", lambda least: "No room.")
+    desk.window.notice_action.emit("raise-context")
+    assert desk.notice is not None and desk.notice.text.startswith("It has 5,000 tokens, ")
+    assert [each.label for each in desk.notice.actions] == ["Attach the beginning", "Leave it out"]
+
+
 def test_files_stay_with_the_draft_of_their_chat_and_survive_a_restart(desk: Desk, tmp_path: Path) -> None:
     desk.start_ready()
     desk.send("first")

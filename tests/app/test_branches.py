@@ -204,3 +204,40 @@ def test_an_answer_that_another_window_goes_on_with_is_left_to_it(asked: Desk) -
         asked.program.controller.chats._watch.look()
         asked.wait(lambda: views(asked)[3].text == "one and only")
         assert views(asked)[3].status == "done"
+
+
+def test_another_branch_brings_its_own_figures(asked: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = asked.program.controller
+    monkeypatch.setattr(
+        controller._counter, "count", lambda _, messages, __: sum(len(each.content) for each in messages)
+    )
+    counts: list[int | None] = []
+    monkeypatch.setattr(asked.window, "set_counter", lambda view: counts.append(view.tokens))
+    asked.fake.words, asked.fake.drafts = ("Better", "."), (10, 5)
+    asked.window.chats.regenerate_requested.emit("")
+    wait_for(asked, "How are you?", "Better.")
+    asked.wait(lambda: counts[-1:] == [len("How are you?Better.")])
+    assert asked.speed.drafts_accepted == 0.5
+    asked.window.chats.branch_requested.emit(views(asked)[1].message_id, -1)
+    assert asked.speed.drafts_accepted is None
+    asked.wait(lambda: counts[-1:] == [len("How are you?Hello there.")])
+    asked.window.chats.branch_requested.emit(views(asked)[1].message_id, 1)
+    assert asked.speed.drafts_accepted == 0.5
+
+
+def test_an_answer_in_another_branch_moves_nothing_in_view(
+    asked: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[object] = []
+    monkeypatch.setattr(asked.program.controller._counter, "count", lambda *_: counted.append(1) or 7)
+    asked.fake.hold.clear()
+    asked.window.chats.regenerate_requested.emit("")
+    asked.wait(lambda: asked.speed.is_live)
+    asked.window.chats.branch_requested.emit(views(asked)[1].message_id, -1)
+    assert not asked.speed.is_live
+    counted.clear()
+    asked.wait(lambda: bool(counted))  # of this branch
+    asked.fake.hold.set()
+    asked.wait(lambda: not asked.is_generating)
+    assert not asked.speed.is_live
+    assert views(asked)[1].text == "Hello there."

@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLineEdit, QMenu
 from pytestqt.qtbot import QtBot
 
 from app import logs, paths
 from app.conversation import Turn
-from app.store import Folder, Store
+from app.store import UNDO_S, Folder, Store
 from tests.app.imports import files
 from tests.app.program import Desk
 from tests.fakes import FakeEngine
 from ui.chat_values import ChatRow, FolderRow, SearchView
+from ui.values import NoticeView
 
 
 @pytest.fixture
@@ -307,3 +310,100 @@ def test_an_import_can_be_cancelled(desk: Desk, tmp_path: Path) -> None:
     desk.wait(lambda: desk.notice is not None and "was stopped" in desk.notice.text)
     desk.flush()
     assert len(desk.rows) < 400
+
+
+def test_a_new_folder_is_named_before_anything_else_is_typed(desk: Desk, folders: list[FolderRow]) -> None:
+    desk.start_ready()
+    desk.window.resize(1440, 900)
+    [chat_id] = ask(desk, "one")
+    chats = desk.window.body.sidebar.list
+    chats.show_menu(chats.chats.index_of(chat_id), chats.mapToGlobal(QPoint(5, 5)))
+    menu = next(each for each in chats.findChildren(QMenu) if each.isVisible())
+    actions = [action for each in menu.findChildren(QMenu) for action in each.actions()]
+    menu.close()
+    next(action for action in actions if action.text() == "New folder…").trigger()
+    editor = chats.findChild(QLineEdit, "rename")
+    assert isinstance(editor, QLineEdit)
+    assert (editor.text(), editor.selectedText()) == ("New folder", "New folder")
+    QTest.keyClicks(editor, "Gar")
+    desk.program.controller.chats.library.rename(chat_id, "another")  # the list is shown anew meanwhile
+    QTest.keyClicks(editor, "den")
+    QTest.keyClick(editor, Qt.Key.Key_Return)
+    desk.wait(lambda: chats.findChild(QLineEdit, "rename") is None)
+    assert [(row.name, row.count) for row in folders] == [("Garden", 1)]
+    model = chats.chats
+    assert [model.data(model.index(row)) for row in range(model.rowCount())] == ["Garden", "another"]
+    assert "Garden" not in [text for _, text, _ in desk.shown()]
+
+
+def test_a_deleted_chat_can_be_had_back_as_long_as_the_store_keeps_it(desk: Desk) -> None:
+    desk.start_ready()
+    desk.window.resize(1440, 900)
+    chat_id, _ = ask(desk, "one", "two")
+    undo = desk.program.controller.chats.library.undo
+    assert not undo._timer.isActive()
+    desk.window.chat_delete_requested.emit(chat_id)
+    assert undo._timer.remainingTime() > 1000 * (UNDO_S - 5)
+    desk.window.show_notice(NoticeView("info", "Something else"))
+    desk.window.body.centre.notice.dismiss()  # and what it hid is there again
+    desk.window.clear_notice()
+    assert desk.notice is not None
+    assert desk.notice.title == "Chat deleted: one"
+    QTest.keyClick(desk.window.body.sidebar.list, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert sorted(titles(desk)) == ["one", "two"]
+    assert desk.notice is None
+    desk.window.chat_delete_requested.emit(chat_id)
+    undo._timer.timeout.emit()
+    assert desk.notice is None
+    QTest.keyClick(desk.window.body.sidebar.list, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert titles(desk) == ["two"]
+
+
+@pytest.mark.parametrize("is_by_key", [True, False])
+def test_a_new_chat_ends_the_search(desk: Desk, is_by_key: bool) -> None:
+    desk.start_ready()
+    desk.window.resize(1440, 900)
+    chat_id, _ = ask(desk, "about whales", "about ships")
+    desk.flush()
+    sidebar = desk.window.body.sidebar
+    if not is_by_key:
+        desk.window.new_chat_requested.emit()
+    sidebar.search.field.setText("whales")
+    desk.wait(lambda: sidebar.search.is_searching)
+    if is_by_key:
+        desk.window.chats.hit_chosen.emit(chat_id, "")
+        assert sidebar.search.is_searching  # there may be another hit to look at
+        desk.window.new_chat()
+    else:
+        desk.send("about sails")
+        assert "about sails" in titles(desk)
+    assert (sidebar.search.field.text(), sidebar.search.is_searching) == ("", False)
+    assert sidebar.list.isVisible()
+
+
+def test_the_one_chat_that_was_imported_is_opened(desk: Desk, tmp_path: Path) -> None:
+    desk.start_ready()
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([files.chatgpt_chat()]), encoding="utf-8")
+    desk.window.toggle_lab()
+    desk.window.chats.import_requested.emit([str(path)])
+    desk.wait(lambda: [view.text for view in desk.messages.values()][-1:] == ["And this?"])
+    assert (desk.window.body.page, titles(desk)) == ("", ["The sky"])
+    assert desk.notice is not None
+    assert desk.notice.title == "1 chat imported."
+    grown = files.chatgpt_chat()
+    reply = files.chatgpt_message("assistant", "A cloud.")
+    grown["mapping"]["new"] = {"message": reply, "parent": "more"}
+    path.write_text(json.dumps([grown]), encoding="utf-8")
+    desk.window.chats.import_requested.emit([str(path)])
+    desk.wait(lambda: desk.notice is not None and "got new messages" in desk.notice.title)
+    desk.wait(lambda: not desk.program.controller.chats.is_reading)  # the shown chat is read again
+
+
+def test_of_several_imported_chats_none_is_opened(desk: Desk, tmp_path: Path) -> None:
+    desk.start_ready()
+    path = tmp_path / "many.json"
+    path.write_text(json.dumps([files.open_webui_chat() | {"id": str(each)} for each in range(2)]), "utf-8")
+    desk.window.chats.import_requested.emit([str(path)])
+    desk.wait(lambda: len(desk.rows) == 2)
+    assert desk.program.controller.chats.current_id is None

@@ -184,3 +184,19 @@ def test_what_the_program_ended_in_the_middle_of_going_on_is_kept(desk: Desk) ->
     store.close()
     assert turn.content.startswith("Once upon a")
     assert turn.stats["tokens"] in (3, 4)
+
+
+def test_what_comes_is_followed_also_where_a_message_was_held_in_view(desk: Desk) -> None:
+    desk.fake.words, desk.fake.reason = tuple(f"line {each}\n\n" for each in range(5)), "length"
+    desk.send("Tell me")
+    desk.wait_for_answer("length")
+    transcript = desk.window.body.centre.transcript
+    transcript.reveal(desk.answers()[-1].message_id)  # as a step to another branch does
+    assert not transcript.is_following
+    desk.fake.words, desk.fake.reason = tuple(f"more {each}\n\n" for each in range(60)), "stop"
+    go_on(desk)
+    desk.wait_for_answer()
+    desk.wait(lambda: not transcript.is_busy)
+    bar = transcript.verticalScrollBar()
+    assert transcript.is_following
+    assert bar.value() == bar.maximum() > 0

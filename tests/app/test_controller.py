@@ -9,17 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app import model_choice, starter
+from app.answer_desk import ABOUT_ANSWER
 from app.download import DownloadCancelledError
 from app.progress import DownloadProgress
 from app.transport import DownloadError
 from engine.errors import ContextError, ModelFileError
+from engine.types import ModelSpec
 from tests.app.program import MODEL, Desk
 from tests.fakes import FakeEngine, make_spec
-from ui.values import ModelState
+from ui.values import ModelState, NoticeView
 
 
 @pytest.fixture
@@ -95,6 +98,67 @@ def test_without_a_model_a_message_waits_and_says_so(desk: Desk) -> None:
     assert desk.notice is not None
     assert desk.notice.title == "Your message waits: hello?"
     desk.window.model_chosen.emit(MODEL)
+    desk.wait_for_answer()
+    assert desk.notice is None
+
+
+def test_a_waiting_message_always_shows_how_to_get_a_model(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ensure(progress: object, cancel: threading.Event) -> Path:
+        tries.append(True)
+        if len(tries) == 1:
+            raise DownloadError("No connection.", "")
+        return Path(MODEL)
+
+    tries: list[bool] = []
+    monkeypatch.setattr(starter, "ensure", ensure)
+    desk.start(None)
+    desk.wait(lambda: desk.download is not None)
+    desk.send("hello?")
+    notice = desk.window.body.centre.notice
+    notice.dismiss()
+    desk.window.clear_notice()
+    assert notice.view is not None and "press Enter" in notice.view.text
+    field = desk.window.body.centre.composer.focusProxy()
+    desk.qtbot.keyClick(field, Qt.Key.Key_Return)
+    desk.wait(lambda: notice.view is not None and notice.view.text.startswith("No connection."))
+    desk.window.picker_opened.emit()
+    button = desk.window.picker._starter
+    desk.wait(lambda: not button.isHidden() and button.text() == "Download the starter")
+    desk.qtbot.keyClick(field, Qt.Key.Key_Return)
+    desk.wait_for_answer()
+    assert notice.view is None
+    desk.qtbot.keyClick(field, Qt.Key.Key_Return)
+    desk.window.picker_opened.emit()
+    desk.wait(button.isHidden)
+    assert len(tries) == 2
+
+
+def test_a_starter_that_is_here_is_not_offered_as_a_download(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(path: str) -> ModelSpec:
+        if path == "/models/trunc.gguf":
+            raise ModelFileError(f"{path}: the file ends too early.")
+        return make_spec(path)
+
+    monkeypatch.setattr(model_choice, "read_spec", read)
+    monkeypatch.setattr(starter, "installed_path", lambda: Path(MODEL))
+    desk.start("/models/trunc.gguf")
+    desk.wait(lambda: desk.download is not None and desk.download.state == "here")
+    assert desk.notice is not None and desk.notice.title == "trunc.gguf cannot be used."
+    desk.qtbot.keyClick(desk.window.body.centre.composer.focusProxy(), Qt.Key.Key_Return)
+    desk.wait(lambda: desk.chip.state == ModelState.READY)
+    assert desk.notice is None
+
+
+def test_a_send_takes_away_only_what_was_said_of_the_message_before(desk: Desk) -> None:
+    desk.start_ready()
+    desk.window.show_notice(NoticeView("error", "The search failed."))
+    desk.window.show_notice(NoticeView("error", "It went wrong.", key=ABOUT_ANSWER))
+    desk.send("again")
+    assert desk.notice is not None and desk.notice.title == "The search failed."
     desk.wait_for_answer()
 
 

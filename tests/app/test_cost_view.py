@@ -78,8 +78,11 @@ def test_the_status_bar_says_which_energy_it_counts() -> None:
     assert "the chip's counter" in tooltip
 
 
-@pytest.mark.parametrize("currency", ["€", "CHF "])
-def test_the_currency_is_the_user_s(currency: str) -> None:
+@pytest.mark.parametrize(
+    ("currency", "amount"),
+    [("€", "€1.00"), ("US$", "US$1.00"), ("CHF", "CHF\u00a01.00"), ("Fr.", "Fr.\u00a01.00"), ("", "1.00")],
+)
+def test_the_currency_is_the_user_s(currency: str, amount: str) -> None:
     view = cost_view(replace(KNOWN, settings=replace(TYPED, currency=currency)))
-    assert view.rows[1].output == f"{currency}1.00"
-    assert view.fields[0].unit == f"{currency} per kWh"
+    assert view.rows[1].output == amount
+    assert view.fields[0].unit == f"{currency} per kWh".strip()

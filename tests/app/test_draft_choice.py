@@ -33,6 +33,7 @@ def test_those_that_can_come_first_and_the_lightest_of_them(
         ("/m/big.gguf", sized("/m/big.gguf", 900)),
         ("/m/far.gguf", sized("/m/far.gguf", 1)),
         ("/m/broken.gguf", ModelFileError("broken", "")),
+        ("/models/../models/target.gguf", sized("/models/../models/target.gguf", 3)),  # drafts not for itself
         ("/m/scan", replace(sized("/m/scan", 2), generic=options)),
         ("/m/small.gguf", sized("/m/small.gguf", 90)),
         ("/m/unreadable.gguf", sized("/m/unreadable.gguf", 5)),

@@ -14,7 +14,9 @@ from pytestqt.qtbot import QtBot
 
 from app import paths
 from app.atomic_file import StorageError
+from app.conversation import Turn
 from app.store import Store
+from app.undo import UNDO
 from tests.app.program import Desk
 from tests.fakes import FakeEngine
 
@@ -111,3 +113,76 @@ def test_closing_tries_once_more(desk: Desk, monkeypatch: pytest.MonkeyPatch) ->
     with contextlib.closing(Store(paths.chats_db())) as store:
         [chat] = store.list_chats()
         assert [turn.content for turn in store.messages(chat.id)] == ["precious", "Hello there."]
+
+
+def test_a_chat_that_had_no_room_at_its_beginning_is_not_called_deleted(tmp_path: Path) -> None:
+    with contextlib.closing(Store(tmp_path / "chats.db")) as store:
+        with pytest.MonkeyPatch.context() as full:
+            full.setattr("app.store.insert_chat", refuse)
+            with pytest.raises(StorageError, match="disk is full"):
+                store.create_chat("t", "c")
+            with pytest.raises(StorageError, match="disk is full"):
+                store.add_message(Turn("1", "c", None, "user", "x"))
+            with pytest.raises(StorageError, match="disk is full"):
+                store.restore_chat("c")
+        store.add_message(Turn("2", "c", None, "user", "y"))
+        assert [turn.id for turn in store.messages("c")] == ["2"]
+        with pytest.raises(StorageError, match="deleted in another window"):
+            store.add_message(Turn("3", "another", None, "user", "z"))
+
+
+def test_a_draft_alone_that_was_not_saved_leaves_no_notice_when_there_is_room(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.start_ready()
+    desk.flush()
+    chats = desk.program.controller.chats
+    with monkeypatch.context() as full:
+        full.setattr(Store, "save_draft", refuse)
+        desk.window.set_composer_text("not sent")
+        chats._keep_draft()
+        desk.wait(lambda: desk.notice is not None)
+    chats._unsaved.try_again()
+    desk.wait(lambda: desk.notice is None)
+    with contextlib.closing(Store(paths.chats_db())) as store:
+        assert store.drafts() == {"": "not sent"}
+
+
+def test_names_and_deletions_that_were_not_saved_are_saved_when_there_is_room(
+    qtbot: QtBot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(Store(paths.chats_db())) as store:
+        store.create_chat("before", "a")
+        store.create_chat("gone", "b")
+    desk = Desk(qtbot, qapp, monkeypatch, FakeEngine())
+    desk.start_ready()
+    desk.flush()
+    chats = desk.program.controller.chats
+    with monkeypatch.context() as full:
+        full.setattr(Store, "rename_chat", refuse)
+        full.setattr(Store, "delete_chat", refuse)
+        chats.library.rename("a", "after")
+        chats.library.delete("b")
+        desk.flush()
+    chats._unsaved.try_again()
+    desk.flush()
+    desk.wait(lambda: desk.notice is None or desk.notice.key == UNDO)
+    with contextlib.closing(Store(paths.chats_db())) as store:
+        assert [chat.title for chat in store.list_chats()] == ["after"]
+
+
+def test_what_is_not_saved_is_said_through_the_next_message(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.start_ready()
+    desk.flush()
+    with monkeypatch.context() as full:
+        full.setattr(Store, "save_draft", refuse)
+        chats = desk.program.controller.chats
+        desk.window.set_composer_text("half")
+        chats._keep_draft()
+        desk.wait(lambda: desk.notice is not None)
+        chats.select("elsewhere")
+        chats.new_chat()
+        assert desk.notice is not None
+        assert desk.notice.title == "The chat could not be saved."

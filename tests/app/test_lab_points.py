@@ -89,6 +89,7 @@ def test_what_is_left_follows_how_long_the_rest_has_really_taken() -> None:
     assert remaining_s(COSTS, 6.0, 12.0) == pytest.approx(12.0)
     assert remaining_s(COSTS, 6.0, 3.0) == pytest.approx(3.0)
     assert remaining_s(COSTS, 0.1, 0.5) == pytest.approx(11.9)  # too early to tell
+    assert remaining_s(COSTS, 0.1, 1.5) < 20  # the first steps took long: of the rest that says little
     assert remaining_s(COSTS, 12.0, 30.0) == 0
 
 

@@ -159,3 +159,14 @@ def test_facts_say_how_many_run_at_once_in_a_chat() -> None:
     facts = dict(lab_view.facts(PLAN, WISH, run, spots[:1]))
     assert facts["Finished"].endswith("took 48\u00a0s")
     assert facts["Repeats"] == "1"
+
+
+@pytest.mark.parametrize(("ended", "label"), [("running", ""), ("stopped", "Stopped"), ("failed", "Failed")])
+def test_only_a_run_that_is_done_has_finished(ended: str, label: str) -> None:
+    spots = lab_view.spots_of(PLAN, WISH, None)
+    run = LabRun(SWEEP, (), when_s=0.0, took_s=48.3, steps=64, repeats=1, ended=ended)
+    facts = dict(lab_view.facts(PLAN, WISH, run, spots))
+    assert "Finished" not in facts
+    assert ("took" in "".join(facts.values())) is False
+    if label:
+        assert facts[label].endswith("after 48\u00a0s")

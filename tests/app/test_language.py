@@ -12,7 +12,9 @@ from PySide6.QtCore import QCoreApplication, QLocale, QTranslator
 from PySide6.QtWidgets import QApplication
 
 from app import language
+from engine import words
 from engine.words import tr
+from ui import numbers
 
 TS = """<?xml version="1.0" encoding="utf-8"?>
 <!DOCTYPE TS>
@@ -121,3 +123,11 @@ def test_qt_speaks_the_language_too_until_another_is_taken(qapp: QApplication, g
     language.use("en")
     assert not qapp.findChildren(QTranslator)
     assert QCoreApplication.translate("QPlatformTheme", "Cancel") == "Cancel"
+
+
+def test_percentages_and_decimals_are_written_as_the_language_does() -> None:
+    assert (numbers.percent(0.24), words.number(1e9), words.number(0.1)) == ("24%", "1,000,000,000", "0.1")
+    language.use("de")
+    QLocale.setDefault(language.locale("de"))
+    assert (numbers.percent(0.24), numbers.percent(0.037, 1)) == ("24\u00a0%", "3,7\u00a0%")
+    assert (words.number(1e9), words.number(0.1), words.decimal(5.7, 1)) == ("1.000.000.000", "0,1", "5,7")

@@ -21,6 +21,7 @@ from tests.app.program import Desk, models_folder
 from tests.fakes import FakeEngine, make_spec
 from ui.library import FIND
 from ui.library_values import FileRow, FindView, LibraryRow, LibraryView
+from ui.navigation import PageRow
 from ui.values import ModelState
 from ui.window_view import LIBRARY
 
@@ -312,3 +313,15 @@ def test_control_m_goes_from_chat_to_picker_to_library_and_back(shelf: Shelf) ->
 def test_counts_and_files_have_words() -> None:
     assert hub_desk._downloads(1_234_567) == "1.2 million downloads"
     assert hub_desk._downloads(1) == "1 download" and hub_desk._downloads(None) == ""
+
+
+def test_a_model_that_the_list_does_not_have_is_looked_for_when_it_is_ready(shelf: Shelf) -> None:
+    shelf.desk.start(None)
+    row = shelf.desk.window.body.sidebar.navigation.row(LIBRARY)
+    assert isinstance(row, PageRow)
+    shelf.wait(lambda: row.note == "empty")
+    path = models_folder() / "starter.gguf"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gguf_model("Q8_0"))
+    shelf.desk.window.model_chosen.emit(str(path))
+    shelf.wait(lambda: row.note == "1 model")

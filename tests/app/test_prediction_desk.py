@@ -59,10 +59,10 @@ def test_the_rows_of_an_earlier_run_come_first(desk: Desk) -> None:
     assert len(kept(desk)) == 2
 
 
-def drifted(desk: Desk) -> None:
+def drifted(desk: Desk, basis: str = "measured") -> None:
     """Three answers that are 30 % below what was predicted."""
     for _ in range(3):
-        row = replace(ROW, when_s=2000.0, measured_tps=70.0)
+        row = replace(ROW, when_s=2000.0, measured_tps=70.0, basis=basis)
         desk.program.controller.chats.answers.gauge.judged.emit(row)
 
 
@@ -77,6 +77,14 @@ def test_a_drift_offers_to_measure_again_and_only_once_in_a_while(desk: Desk) ->
     assert desk.notice is None
     drifted(desk)
     assert desk.notice is not None
+
+
+def test_where_nothing_was_measured_yet_measuring_is_no_second_time(desk: Desk) -> None:
+    desk.start_ready()
+    drifted(desk, basis="default")
+    assert desk.notice is not None
+    assert desk.notice.text.startswith("This computer was not measured yet.")
+    assert [action.label for action in desk.notice.actions] == ["Measure"]
 
 
 def test_measuring_again_is_said_to_go_on_and_what_came_of_it(desk: Desk) -> None:

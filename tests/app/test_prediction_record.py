@@ -98,7 +98,7 @@ def test_the_error_is_a_fraction_of_what_was_predicted() -> None:
 def test_a_drift_is_the_median_of_several_answers() -> None:
     assert drift([]) is None
     assert drift(rows(-0.3, -0.3)) is None  # too few
-    assert drift(rows(-0.2, -0.3, 0.0)) == pytest.approx(-0.2)
+    assert drift(rows(0.0, -0.3, -0.2)) == pytest.approx(-0.2)
     assert drift(rows(-0.1, -0.1, -0.9)) is None  # one answer is no drift
     assert drift(rows(0.3, 0.3, 0.2)) == pytest.approx(0.3)
     assert drift(rows(-0.5, *[0.0] * DRIFT_ANSWERS)) is None  # the newest count
@@ -113,3 +113,10 @@ def test_answers_with_other_settings_or_a_known_cause_are_no_drift() -> None:
 
 def test_answers_from_before_the_machine_was_measured_do_not_count() -> None:
     assert drift(rows(-0.3, -0.3, -0.3), since_s=1001.0) is None
+
+
+def test_where_the_last_answer_is_as_predicted_there_is_no_drift_any_more() -> None:
+    assert drift(rows(-0.3, -0.3, -0.3, -0.05)) is None
+    assert drift(rows(-0.3, -0.3, -0.3, 0.4)) is None
+    assert drift([*rows(-0.3, -0.3, -0.3), *rows(-0.6, cause="cores")]) is None
+    assert drift(rows(-0.3, -0.3, -0.3, -0.2)) == pytest.approx(-0.3)

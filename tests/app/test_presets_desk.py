@@ -122,3 +122,28 @@ def test_the_expected_time_is_that_of_the_predicted_steps() -> None:
     assert answer_s(made, 100, 50) == pytest.approx(100 * step_s(made, 100))
     later, sooner = answer_s(made, 100, 2000), answer_s(made, 100, 0)
     assert later is not None and sooner is not None and later > sooner
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("temperature", "abc", "a number from 0 to 5"),
+        ("top_p", "7", "a number from 0 to 1"),
+        ("repeat_penalty", "99", "a number from 0.1 to 10"),
+        ("max_tokens", "0", "a whole number from 1 to 16,777,216 or none"),
+        ("top_k", "-5", "a whole number from 0 to 1,048,576"),
+    ],
+)
+def test_what_was_typed_is_refused_in_place_and_stays(desk: Desk, name: str, text: str, words: str) -> None:
+    desk.start_ready()
+    popover, typed = desk.window.composing.popover, desk.window.composing.option_typed
+    before = popover.lines[name].text()
+    popover.lines[name].setText(text)
+    popover.lines[name].editingFinished.emit()
+    assert popover.errors[name].text == f"{text} cannot be used. It must be {words}."
+    assert popover.lines[name].text() == text
+    assert not desk.window.body.centre.top_bar.has_own_options
+    desk.window.composing.options_reset.emit()
+    assert (popover.errors[name].text, popover.lines[name].text()) == ("", before)
+    typed.emit("seed", "9007199254740993")
+    assert popover.lines["seed"].text() == "9007199254740993"

@@ -10,9 +10,10 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app import paths, settings, settings_view
-from app.setting_rules import ByModel, Device, Flag, Folder, Number, OneOf, Text, written
+from app.setting_rules import ByModel, Device, Flag, Folder, Number, OneOf, Text
 from app.setting_table import CARDS, GROUPS, REMEMBERED, Settings
 from app.settings_view import Around
+from app.typed_setting import shown
 from ui.settings import SettingsDialog
 from ui.settings_controls import Control
 from ui.settings_values import SettingField
@@ -37,7 +38,7 @@ def another(name: str) -> object:
         case Device():
             return "cuda:1"
         case Text():
-            return "words = and more"
+            return "= ₿" if rule.most else "words = and more"
     raise AssertionError(f"no value for {name}")
 
 
@@ -60,18 +61,18 @@ def test_what_a_person_sees_is_told_apart() -> None:
     for name in SHOWN:
         rule = CARDS[name].rule
         if isinstance(rule, OneOf):
-            assert len(set(rule.labels)) == len(rule.choices), name
+            assert len(set(rule.labels or rule.choices)) == len(rule.choices), name
 
 
 @pytest.mark.parametrize("name", [name for name, card in CARDS.items() if not isinstance(card.rule, ByModel)])
 def test_every_setting_goes_through_the_file_and_by_name(name: str) -> None:
     value = another(name)
     assert value != getattr(Settings(), name)
-    changed = settings.with_value(Settings(), f"{name}={written(value)}")
+    changed = settings.with_value(Settings(), f"{name}={shown(value)}")
     assert changed == replace(Settings(), **{name: value})  # type: ignore[arg-type]
     settings.save(changed)
     assert settings.load() == (changed, None)
-    first = settings.with_value(changed, f"{name}={written(getattr(Settings(), name))}")
+    first = settings.with_value(changed, f"{name}={shown(getattr(Settings(), name))}")
     assert first == Settings()
 
 

@@ -187,7 +187,8 @@ def test_a_setting_is_set_by_name(change: str, name: str, expected: object) -> N
         ("temperature=hot", "a number from 0 to 5"),
         ("temperature=9", "a number from 0 to 5"),
         ("temperature=nan", "a number from 0 to 5"),
-        ("top_k=1.5", "a whole number up to 1,048,576"),
+        ("top_k=1.5", "a whole number from 0 to 1,048,576"),
+        ("top_k=-5", "a whole number from 0 to 1,048,576"),
         ("context=none of it", "or none"),
         ("tuning_open=maybe", "on or off"),
     ],
@@ -215,3 +216,11 @@ def test_any_values_give_settings_that_can_be_saved_and_loaded_unchanged(
     again = replace(loaded, unknown={})
     settings.save(again, path)
     assert settings.load(path) == (again, None)
+
+
+@pytest.mark.parametrize("text", ["a long currency", "a\u202eb", "C\x00H"])
+def test_a_currency_is_short_and_can_be_seen(text: str) -> None:
+    with pytest.raises(WishError, match="at most 8 characters"):
+        settings.with_value(Settings(), f"currency={text}")
+    read = settings.CARDS["currency"].rule.read(text)
+    assert isinstance(read, str) and len(read) <= 8 and read.isprintable()

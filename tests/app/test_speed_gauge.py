@@ -344,3 +344,18 @@ def test_rough_figures_accuse_nobody(chats: Chats) -> None:
     for count in range(10):
         chats.step("a", 0.4 / step_s(PLAN, 100), tokens=16 + count)
     assert chats.window.views[-1].is_slower
+
+
+def test_not_measured_yet_is_said_only_before_the_first_answer_of_the_model(chats: Chats) -> None:
+    chats.gauge.use(make_plan())
+    assert chats.show("new").why.sentence.startswith("Not measured yet")
+    chats.shown = "a"
+    chats.step("a", 30.0)
+    chats.gauge.end("a", end(30.0))
+    chats.now_s += 60.0
+    assert not chats.show("new").why.sentence.startswith("Not measured yet")
+    chats.now_s += 60.0
+    assert not chats.show("older").why.sentence.startswith("Not measured yet")
+    chats.now_s += 60.0
+    chats.gauge.use(replace(make_plan(), model=replace(make_plan().model, path="/models/other.gguf")))
+    assert chats.show("new").why.sentence.startswith("Not measured yet")

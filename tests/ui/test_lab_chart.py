@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
@@ -122,3 +122,20 @@ def test_names_at_the_ends_never_lie_over_each_other(chart: Chart) -> None:
 def colors(chart: Chart) -> set[str]:
     image = chart.grab().toImage()
     return {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
+
+
+@pytest.mark.parametrize("size", [(360, 300), (640, 340), (800, 400), (1100, 500)])
+@pytest.mark.parametrize("x", [1, 2, 4, 8, 16])
+def test_the_words_of_the_best_trade_cover_no_line(chart: Chart, size: tuple[int, int], x: int) -> None:
+    chart.resize(*size)
+    chart.set_view(replace(CHART, best=x))
+    frame = chart._frame()
+    value = next(dot.y for dot in CHART.lines[0].measured if dot.x == x)
+    assert value is not None
+    box = chart._free_box(frame, frame.at(x, value), 200)
+    if box is None:
+        assert size[0] < 640  # there is no room
+        return
+    drawn = [QPointF(*each) for line in CHART.lines for each in lab_chart._along(frame, line)]
+    assert not any(box.contains(point) for point in drawn)
+    assert frame.box.contains(box)

@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from tests.ui.lab_states import COST, EMPTY_COST, MEASURED, PREDICTED
 from ui.lab_page import LabPage
 from ui.lab_values import LabView, RunningView
+from ui.label import Label
 from ui.main_window import MainWindow
 from ui.window_view import LAB, LAB_KEYS
 
@@ -139,6 +140,30 @@ def test_typed_figures_leave_once_and_stay_while_others_come(page: LabPage) -> N
     assert seen == [("power_watts", "80")]
     page.set_cost(COST)
     assert field.text() == "65"
+
+
+def test_a_figure_that_was_not_taken_stays_with_the_reason_below_it(page: LabPage) -> None:
+    field = page.cost.field("power_watts")
+    field.setText("much")
+    field.editingFinished.emit()
+    wrong = [
+        replace(each, error="It must be a number.") if each.key == "power_watts" else each
+        for each in COST.fields
+    ]
+    page.set_cost(replace(COST, fields=tuple(wrong)))
+    assert (field.text(), page.cost.error("power_watts")) == ("much", "It must be a number.")
+    field.setText("65")
+    field.editingFinished.emit()
+    page.set_cost(COST)
+    assert (field.text(), page.cost.error("power_watts")) == ("65", "")
+
+
+def test_another_currency_stands_beside_the_fields_at_once(page: LabPage) -> None:
+    fields = [replace(each, unit=each.unit.replace("$", "CHF")) for each in COST.fields]
+    page.set_cost(replace(COST, fields=tuple(fields)))
+    shown = {label.text() for label in page.cost.findChildren(Label)}
+    assert {each.unit for each in fields} <= shown
+    assert page.cost.field("electricity_price").accessibleName().endswith("CHF per kWh")
 
 
 @pytest.mark.parametrize("width", [800, 1024, 1440])

@@ -17,6 +17,7 @@ from tests.ui import states
 from ui import theme
 from ui.gauge_values import SpeedView
 from ui.main_window import MainWindow
+from ui.message_edit import MessageEdit
 from ui.values import ChipView, DownloadView, ModelRow, ModelState, NoticeAction, NoticeView
 
 
@@ -331,3 +332,26 @@ def test_esc_stops_a_load_too(window: MainWindow, qtbot: QtBot) -> None:
     window.set_chip(ChipView(ModelState.READY, "tiny", "4-bit"))
     with qtbot.assertNotEmitted(window.stop_requested):
         qtbot.keyClick(composer_field(window), Qt.Key.Key_Escape)
+
+
+def test_the_undo_key_belongs_to_typing_as_long_as_there_is_some_to_undo(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    undone: list[bool] = []
+    window.chats.undo_requested.connect(lambda: undone.append(True))
+    command = Qt.KeyboardModifier.ControlModifier
+    edit = MessageEdit(window)  # nothing was typed in it
+    search = window.body.sidebar.search.field
+    for field in (edit, search):
+        field.show()
+        window.chats.can_undo = True
+        QApplication.instance().focusChanged.emit(None, field)  # type: ignore[union-attr]
+        qtbot.keyClicks(field, "a")
+        qtbot.keyClick(field, Qt.Key.Key_Z, command)
+        assert (undone, field.text()) == ([], "")
+        qtbot.keyClick(field, Qt.Key.Key_Z, command)
+        assert undone == [True]
+        window.chats.can_undo = False
+        qtbot.keyClick(field, Qt.Key.Key_Z, command)
+        assert undone == [True]
+        undone.clear()

@@ -15,7 +15,7 @@ from ui.blocks import Item, ProseItem
 from ui.bubble import BubbleItem
 from ui.chat_values import MessageView
 from ui.control_focus import controls_of
-from ui.main_window import NO_ROOM, MainWindow
+from ui.main_window import MainWindow
 from ui.marks import MAKE_ROOM, MarkerItem, StatsItem, WaitingItem
 from ui.message_actions import CONTINUE, COPY_MESSAGE, EDIT, REGENERATE
 from ui.transcript import Transcript
@@ -249,17 +249,26 @@ def test_make_room_opens_tuning_with_the_next_context_chosen(
     assert window.focusWidget() is window.body.tuning.settings.context
 
 
+MEMORY, MODEL = "No longer context fits with room to spare.", "This model's context ends at 32,768 tokens."
+
+
 @pytest.mark.parametrize(
-    "view",
-    [replace(WIDE, tight_from=8192), replace(WIDE, no_fit_from=8192), replace(WIDE, loaded_context=32768)],
+    ("view", "title"),
+    [
+        (replace(WIDE, tight_from=8192), MEMORY),
+        (replace(WIDE, no_fit_from=8192), MEMORY),
+        (replace(WIDE, loaded_context=32768), MODEL),
+    ],
 )
 def test_where_no_larger_context_fits_that_is_said(
-    window: MainWindow, qtbot: QtBot, view: TuningView
+    window: MainWindow, qtbot: QtBot, view: TuningView, title: str
 ) -> None:
     window.set_tuning(view)
     with qtbot.assertNotEmitted(window.context_chosen):
         window.body.centre.transcript.room_clicked.emit()
-    assert window.body.centre.notice.view == NO_ROOM
+    notice = window.body.centre.notice.view
+    assert notice is not None and notice.title == title
+    assert ("precision" in notice.text) == (title == MEMORY)  # which moves no end of a model
 
 
 def test_continue_leaves_as_an_intent_and_the_keyboard_goes_to_the_composer(
@@ -291,4 +300,5 @@ def test_room_for_so_many_tokens_passes_over_contexts_that_are_too_short(
     assert caught.args == [16384]
     with qtbot.assertNotEmitted(window.context_chosen):
         window.make_room(40_000)
-    assert window.body.centre.notice.view == NO_ROOM
+    notice = window.body.centre.notice.view
+    assert notice is not None and notice.title == MODEL

@@ -136,3 +136,44 @@ def test_clearing_forgets_those_behind_too(bar: NoticeBar) -> None:
     bar.show_notice(DELETED)
     bar.dismiss()
     assert bar.view is None
+
+
+def test_what_is_kept_outlives_newer_notices_and_their_moment(bar: NoticeBar) -> None:
+    kept = NoticeView("info", "Chat deleted", key="undo", is_kept=True)
+    bar.show_notice(kept)
+    bar.show_notice(FOLDER)
+    bar.show_notice(DELETED)
+    assert bar.view == DELETED  # of the same title, it takes its place
+    bar.clear()
+    bar.show_notice(kept)
+    bar.show_notice(VIEW)
+    bar.clear()
+    assert bar.view == kept
+    bar.clear()
+    assert bar.view == kept
+    press(bar, "Close this notice")
+    assert bar.view is None
+
+
+LASTING = NoticeView("info", "Nothing is stored.", key="stored", is_lasting=True)
+
+
+def test_a_lasting_notice_goes_by_its_key_alone(bar: NoticeBar) -> None:
+    bar.show_notice(LASTING)
+    close = next(each for each in bar.findChildren(QAbstractButton) if "Close" in each.accessibleName())
+    assert close.isHidden()
+    for number in range(10):
+        bar.show_notice(NoticeView("error", f"Error {number}"))
+    bar.clear()
+    assert bar.view == LASTING
+    bar.take_away("stored")
+    assert bar.view is None
+
+
+def test_a_lasting_notice_lets_those_behind_it_be_seen(bar: NoticeBar) -> None:
+    bar.show_notice(FOLDER)
+    bar.show_notice(LASTING)
+    bar.dismiss()
+    assert bar.view == FOLDER
+    bar.dismiss()
+    assert bar.view == LASTING

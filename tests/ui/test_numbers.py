@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PySide6.QtCore import QLocale
 
 from ui import numbers
 
@@ -93,3 +94,35 @@ def test_a_prediction_is_whole_from_10_up(value: float | None, text: str) -> Non
 @pytest.mark.parametrize(("value", "text"), [(8.94, "8.9"), (33.4, "33"), (None, "–")])
 def test_a_bandwidth_is_whole_from_10_up(value: float | None, text: str) -> None:
     assert numbers.gbps(value) == text
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "value"),
+    [
+        *(("en", "0.7", 0.7), ("en", "1,5", 1.5), ("en", "1,500", 1500.0), ("en", "0,125", 0.125)),
+        *(("de", "0,7", 0.7), ("de", "0.7", 0.7), ("de", "1.500", 1500.0), ("de", "1.200,5", 1200.5)),
+        *(
+            ("en", "abc", None),
+            ("en", "", None),
+            ("en", "nan", None),
+            ("de", "inf", None),
+            ("en", "1_0", None),
+        ),
+    ],
+)
+def test_numbers_are_read_as_people_write_them(code: str, text: str, value: float | None) -> None:
+    QLocale.setDefault(QLocale(code))
+    try:
+        assert numbers.read_typed(text) == value
+    finally:
+        QLocale.setDefault(QLocale.system())
+
+
+@pytest.mark.parametrize(("code", "texts"), [("en", ["0.7", "1200.5", "5"]), ("de", ["0,7", "1200,5", "5"])])
+def test_numbers_to_be_typed_have_the_language_s_decimals(code: str, texts: list[str]) -> None:
+    QLocale.setDefault(QLocale(code))
+    try:
+        assert [numbers.typed(value) for value in (0.7, 1200.5, 5.0)] == texts
+        assert [numbers.read_typed(text) for text in texts] == [0.7, 1200.5, 5.0]
+    finally:
+        QLocale.setDefault(QLocale.system())

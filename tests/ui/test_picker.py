@@ -120,3 +120,14 @@ def test_esc_closes_it_before_it_does_anything_else(drafts: DraftPicker, qtbot: 
 def test_a_window_that_changes_its_size_closes_it(drafts: DraftPicker) -> None:
     drafts.window().resize(800, 600)
     assert not drafts.isVisible()
+
+
+def test_the_starter_is_offered_where_there_is_no_model(picker: ModelPicker, qtbot: QtBot) -> None:
+    picker.offer_starter("Download the starter")
+    picker.set_models(())
+    button = next(each for each in picker.findChildren(Button) if each.text() == "Download the starter")
+    assert button.hasFocus()
+    with qtbot.waitSignals([picker.starter_requested, picker.closed]):
+        button.click()
+    picker.offer_starter("")
+    assert button.isHidden()

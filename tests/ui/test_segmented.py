@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QFontMetricsF
 from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -193,3 +194,14 @@ def test_segments_are_kept_while_their_number_stays(control: Segmented) -> None:
     assert control.segments == before
     control.set_choices(CHOICES[:2], "file", "file")
     assert len(control.segments) == 2
+
+
+def test_a_long_word_takes_room_from_the_short_ones_beside_it(qtbot: QtBot) -> None:
+    made = Segmented("Drafting")
+    qtbot.addWidget(made)
+    made.resize(242, 28)  # what Tuning has for it
+    made.set_choices([Choice(word, word) for word in ("Auto", "Aus", "N-Gramm", "Modell")], "Auto")
+    made.show()
+    metrics = QFontMetricsF(theme.font("ui", 600))
+    for segment in made.segments:
+        assert segment.width() >= metrics.horizontalAdvance(segment.choice.label) + 2

@@ -257,6 +257,16 @@ def test_the_row_stays_where_it_is_when_it_is_opened(transcript: Transcript) -> 
     assert transcript.item_rect(transcript.flow.items.index(row(transcript))).top() == before
 
 
+def test_an_end_that_is_back_in_view_is_followed_again(transcript: Transcript) -> None:
+    transcript.show_messages([MessageView("u", "user", "Hi"), view("Answer.", "A thought.\n\n" * 200)])
+    assert transcript.is_following
+    for is_at_end in (False, True):
+        click(transcript)
+        while transcript.is_busy:
+            transcript._on_timer()
+        assert transcript.is_following == is_at_end
+
+
 def test_thinking_that_comes_while_the_end_is_followed_opens_nothing(transcript: Transcript) -> None:
     transcript.show_messages([MessageView("u", "user", "Hi"), view("", "", "reading", None)])
     for number in range(30):

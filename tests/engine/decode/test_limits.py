@@ -30,7 +30,11 @@ def test_every_sampling_value_has_a_range() -> None:
 @pytest.mark.parametrize("top_k", [0, -1, -40, 1, 1 << 20])
 def test_a_top_k_below_0_is_off_and_no_mistake(top_k: int) -> None:  # B061
     assert checked(SamplingParams(top_k=top_k)).top_k == top_k
-    assert with_value(Settings(), f"top_k={top_k}").top_k == top_k
+    if top_k >= 0:  # a person is told that 0 is off, and to type less is a mistake
+        assert with_value(Settings(), f"top_k={top_k}").top_k == top_k
+    else:
+        with pytest.raises(WishError, match="a whole number from 0 to"):
+            with_value(Settings(), f"top_k={top_k}")
 
 
 @pytest.mark.parametrize("name", RANGES)

@@ -42,7 +42,7 @@ def test_layers_that_stay_on_the_processor_are_told_with_their_cost() -> None:
         assert made.spilled == pytest.approx(part)
         assert made.slowdown == pytest.approx(step_s(made, 512) / step_s(whole, 512))
         assert made.reasons[1].startswith(
-            f"{100 * made.spilled:.0f} % of it spills: about {made.slowdown:.1f} "
+            f"{100 * made.spilled:.0f}% of it spills: about {made.slowdown:.1f} "
         )
 
 
