@@ -12,9 +12,12 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import PySide6
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "assets" / "languages"
 SOURCES = ("app", "engine", "ui")
+TOOLS = Path(PySide6.__file__).parent  # they come with it, and need not be on the PATH
 _ALIASES = "tr+=tr,tr+=mark"  # our own functions, found by their names
 
 
@@ -22,13 +25,13 @@ def collect(path: Path) -> None:
     """Bring a .ts file up to date with the sources. Raises CalledProcessError where lupdate fails."""
     files = sorted(str(file.relative_to(ROOT)) for name in SOURCES for file in (ROOT / name).rglob("*.py"))
     options = ["-no-obsolete", "-locations", "none", "-tr-function-alias", _ALIASES]
-    command = ["pyside6-lupdate", *files, "-ts", str(path.relative_to(ROOT)), *options]
+    command = [str(TOOLS / "lupdate"), *files, "-ts", str(path.relative_to(ROOT)), *options]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
 
 
 def compile_into(path: Path, target: Path) -> None:
     """Make the .qm of a .ts file. Raises CalledProcessError where lrelease fails."""
-    command = ["pyside6-lrelease", str(path), "-qm", str(target)]
+    command = [str(TOOLS / "lrelease"), str(path), "-qm", str(target)]
     subprocess.run(command, check=True, capture_output=True)
 
 
