@@ -201,9 +201,8 @@ class PresetsPopover(Popup):
         """It ends where the anchor ends."""
         shadow = Card.SHADOW
         width = min(WIDTH, self.width() - 32) + 2 * shadow
-        layout = self.panel.layout()
-        needed = layout.totalHeightForWidth(width) if layout else 0  # errors are broken into lines
-        height = min(needed, self.height() - 16)
+        needed = self.panel.heightForWidth(width)  # errors are broken into lines; without any it is not known
+        height = min(needed if needed > 0 else self.panel.sizeHint().height(), self.height() - 16)
         left = max(16 - shadow, self._anchor.right() - width + shadow)
         self.panel.setGeometry(left, self._anchor.bottom() + 7 - shadow, width, height)
 
