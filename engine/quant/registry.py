@@ -19,7 +19,6 @@ from engine.hardware.probe import cache_bytes
 from engine.machine import KernelPair, KernelTimes
 from engine.native import library as native
 from engine.quant.candidates import Bench, Candidate, Maker, Memory, Product, Shape, makers, running
-from engine.quant.thread_choice import UNDISTURBED, Clocks
 from engine.types import LoadPlan
 from engine.waiting import drained
 
@@ -32,6 +31,9 @@ FEW_ROWS = 16  # so many are always timed
 LEAST_SPREAD_BYTES, MOST_SPREAD_BYTES = 64 << 20, 256 << 20
 SPREAD_CACHES = 8  # times the last cache: after twice as much, a fifth still came out of it
 MOST_MATRIX_BYTES = 1 << 30
+_STEADY = (
+    1.5  # times the least of our kernel's times, the median is no more on a machine that does nothing else
+)
 _PAIR_REPEATS, _PAIR_SAMPLE_S, _PAIR_SPREAD_CACHES = 5, 5e-4, 2  # both homes alike: their ratio counts
 
 Clock = Callable[[], float]
@@ -51,7 +53,6 @@ class Measured:
     us: float  # of one product, median
     read_bytes: int  # of weights and scales by one product
     least_us: float  # of the quickest sample: what other programs did is not in it
-    cores: float  # processor time of all samples for each second of them
 
     @property
     def gbps(self) -> float:
@@ -78,7 +79,7 @@ def measure(
     its weights itself, or one matrix where that is larger; given back at the end.
     """
     chosen = makers(formats) if contenders is None else contenders
-    pace = _Pace(Clocks(clock), repeats, sample_s)
+    pace = _Pace(clock, repeats, sample_s)
     return drained(_measuring(shapes, rows, threads, chosen, leave_out, spread_caches, pace))
 
 
@@ -104,10 +105,12 @@ def _measuring(
     return measured
 
 
-def time_pair(pair: KernelPair, clocks: Clocks | None = None) -> Generator[None, None, KernelTimes | None]:
+def time_pair(
+    pair: KernelPair, clock: Clock = time.perf_counter
+) -> Generator[None, None, KernelTimes | None]:
     """Time both homes of a matrix, in some tens of milliseconds and in pieces of a few; None where one of
-    them does not work, or where others took processor time that our kernel could have had: what is kept for
-    good must not rest on a moment when the machine was busy.
+    them does not work, or where our kernel's times lie far apart: what is kept for good must not rest on a
+    moment when the machine was busy. (The processor's clock says nothing of so short a time.)
     """
     library = native.load()
     if library is None:
@@ -122,10 +125,10 @@ def time_pair(pair: KernelPair, clocks: Clocks | None = None) -> Generator[None,
         contenders,
         lambda name, reason: None,
         _PAIR_SPREAD_CACHES,
-        _Pace(clocks or Clocks(), _PAIR_REPEATS, _PAIR_SAMPLE_S),
+        _Pace(clock, _PAIR_REPEATS, _PAIR_SAMPLE_S),
     )
     took = {(each.name, each.rows): each.least_us for each in measured}
-    is_disturbed = any(each.name == ours and each.cores < UNDISTURBED * pair.threads for each in measured)
+    is_disturbed = any(each.name == ours and each.us > _STEADY * each.least_us for each in measured)
     if len(took) < 2 * len(TIMED_ROWS) or is_disturbed:
         return None
     native_us, stock_us = (sum(took[name, num] for num in TIMED_ROWS) for name in (ours, stock))
@@ -198,9 +201,9 @@ class KernelChoice:
 
 @dataclass(frozen=True, slots=True)
 class _Pace:
-    """How long is measured, and by which clocks."""
+    """How long is measured, and by which clock."""
 
-    clocks: Clocks
+    clock: Clock
     repeats: int
     sample_s: float
 
@@ -213,8 +216,6 @@ class _Run:
     multiply: Product
     count: int = 1  # products of a sample
     taken: list[float] = field(default_factory=list)
-    wall_s: float = 0.0  # of all samples, and the processor time in it
-    cpu_s: float = 0.0
 
 
 class _Race:
@@ -260,7 +261,6 @@ class _Race:
                 run = _Run(candidate, candidate.prepare(num))
             self._sample(run)
             once_s = max(self._sample(run), 1e-7)
-            run.wall_s = run.cpu_s = 0.0
         except Exception as error:
             self._drop(candidate, error)
             return None
@@ -283,22 +283,18 @@ class _Race:
         self._leave_out(candidate.name, _reason(error))
 
     def _sample(self, run: _Run) -> float:
-        cursor, copies, clocks = run.candidate.cursor, run.candidate.num_copies, self._pace.clocks
+        cursor, copies, clock = run.candidate.cursor, run.candidate.num_copies, self._pace.clock
         with running(self._threads):
-            started, worked = clocks.wall(), clocks.cpu()
+            started = clock()
             for _ in range(run.count):
                 run.multiply(cursor.next(copies))
-            took_s = clocks.wall() - started
-            run.cpu_s += clocks.cpu() - worked
-        run.wall_s += took_s
-        return took_s / run.count
+            return (clock() - started) / run.count
 
     def _measured(self, run: _Run, num: int) -> Measured:
         seconds, made = max(statistics.median(run.taken), 1e-9), run.candidate
         self._row_s[made.name] = seconds / num
-        least_us, cores = 1e6 * max(min(run.taken), 1e-9), run.cpu_s / max(run.wall_s, 1e-9)
-        us, shape = 1e6 * seconds, self._shape
-        return Measured(made.name, made.format, made.bits, shape, num, us, made.nbytes, least_us, cores)
+        us, least_us = 1e6 * seconds, 1e6 * max(min(run.taken), 1e-9)
+        return Measured(made.name, made.format, made.bits, self._shape, num, us, made.nbytes, least_us)
 
 
 def _candidates(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 import types
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from itertools import accumulate, cycle
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,6 @@ from engine.native.library import NativeLibrary
 from engine.quant import bits_and_bytes, candidates, registry
 from engine.quant.candidates import Bench, Candidate, Cursor, Maker, Memory, makers
 from engine.quant.registry import KernelChoice, Measured, Timing, measure, time_pair
-from engine.quant.thread_choice import Clocks
 from engine.types import LoadPlan, LoadSpec
 from engine.waiting import drained
 from tests.engine.fit.test_kernels import NATIVE, large_spec
@@ -35,7 +34,6 @@ from tests.engine.tiny import tiny_folder
 from tests.fakes import HARDWARE, make_spec
 
 SHAPE = (96, 256)  # whole blocks of every format
-QUIET = Clocks(cpu=time.perf_counter)  # as if one thread had had all the time that passed
 Choice = Callable[[KernelPair], KernelTimes | None]
 
 
@@ -53,6 +51,11 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def counting(*steps_s: float) -> Callable[[], float]:
+    """A clock that goes on by these seconds in turn each time it is read."""
+    return accumulate(cycle(steps_s)).__next__
 
 
 def fake(clock: Clock, name: str, *row_s: float, nbytes: int = 1_000_000) -> Maker:
@@ -254,7 +257,7 @@ def test_others_kernels_are_imported_offline_and_only_when_asked(monkeypatch: py
 
 def test_both_homes_of_a_pair_are_timed(kernels: NativeLibrary) -> None:
     pair = KernelPair("bf16", "bf16", *SHAPE, threads=1)
-    times = drained(time_pair(pair, QUIET))
+    times = drained(time_pair(pair, counting(1e-3)))
     assert times is not None
     assert times.pair == pair
     assert min(times.native_us, times.stock_us) > 0
@@ -269,9 +272,10 @@ def test_the_quickest_sample_counts_where_homes_are_compared() -> None:
 def test_on_a_busy_machine_nothing_is_compared_and_nothing_is_kept(
     kernels: NativeLibrary, tmp_path: Path
 ) -> None:
-    busy = Clocks(cpu=lambda: 0.5 * time.perf_counter())  # half of it went to others
-    assert drained(time_pair(KernelPair("bf16", "bf16", *SHAPE, threads=1), busy)) is None
+    pair = KernelPair("bf16", "bf16", *SHAPE, threads=1)
+    assert drained(time_pair(pair, counting(1e-3, 9e-3, 5e-3))) is None
     path = tmp_path / "kernel-times.json"
+    busy = counting(1e-3, 9e-3, 5e-3)
     choice = KernelChoice(path, lambda pair: time_pair(replace(pair, rows=64, cols=64, threads=1), busy))
     made = make_plan()
     assert choice.settle(made) is made
