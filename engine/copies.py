@@ -123,7 +123,7 @@ class CopiesMeasurement:
                 start = copy.cache.length
                 ids = self._ids[start : min(start + self._plan.prefill_piece, point.tokens)]
                 started = self._clock()
-                copy.next_id = int(self._forward([(copy, ids)]).argmax())
+                self._read(copy, ids, is_last=start + len(ids) == point.tokens)
                 copy.read_s += self._clock() - started
                 share = copy.cache.length / point.tokens
                 yield Measuring(index, point, "reading", (number + share) / point.copies)
@@ -173,6 +173,13 @@ class CopiesMeasurement:
         for copy, token in zip(copies, chosen, strict=True):
             copy.next_id = token
         return self._clock() - started
+
+    def _read(self, copy: _Copy, ids: list[int], is_last: bool) -> None:
+        """A piece of the prompt, and behind the last one the likeliest next token."""
+        with torch.inference_mode():
+            logits = self._runner.forward([Segment(copy.cache, ids, wants_logits=is_last)])
+        if is_last:
+            copy.next_id = int(logits.argmax())
 
     def _forward(self, pieces: list[tuple[_Copy, list[int]]]) -> Tensor:
         with torch.inference_mode():

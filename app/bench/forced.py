@@ -64,7 +64,7 @@ class ForcedRunner(Runner):
 def _next_places(segment: Segment) -> range:
     """Places in the stream that the segment's rows of logits tell."""
     end = segment.cache.length + len(segment.ids) + 1
-    return range(end - (len(segment.ids) if segment.wants_all_logits else 1), end)
+    return range(end - segment.num_logits, end)
 
 
 class ForcedAnswers:

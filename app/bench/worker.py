@@ -179,7 +179,8 @@ class Bench:
             return None
         while cache.length < length:
             rows = min(self._plan.prefill_piece, length - cache.length)
-            logits = self._forward([(cache, self._ids(cache, rows))])
+            is_last = cache.length + rows == length
+            logits = self._engine.forward([Segment(cache, self._ids(cache, rows), wants_logits=is_last)])
         return int(logits.argmax())
 
     def _ids(self, cache: KVCache, count: int) -> list[int]:

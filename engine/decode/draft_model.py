@@ -90,7 +90,7 @@ class DraftModel:
                 continue
             piece = sequence.ids[done : min(done + self._piece, end)]
             if self._knows(piece) and follower.cache.reserve(len(piece)):
-                self._runner.forward([Segment(follower.cache, piece)])
+                self._runner.forward([Segment(follower.cache, piece, wants_logits=False)])
                 if follower.cache.length == end:
                     self._store.settle(follower.cache)
                 return

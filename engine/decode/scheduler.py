@@ -188,14 +188,15 @@ class Scheduler:
         if sequence is None or not self._has_room(sequence, self._plan.prefill_piece):
             return False
         ids = sequence.next_ids(self._plan.prefill_piece)
-        [row] = self._runner.forward([Segment(sequence.cache, ids)])
+        is_last = sequence.cache.length + len(ids) == len(sequence.ids)
+        rows = self._runner.forward([Segment(sequence.cache, ids, wants_logits=is_last)])
         sequence.ran(ids)
-        if not sequence.is_read:
+        if not is_last:
             self._pending.append(sequence.prefilled_event())
             return True
         self._store.settle(sequence.cache)
         self._pending.append(sequence.prefilled_event())
-        self._take([sequence], [Offer()], [[row]])
+        self._take([sequence], [Offer()], [[rows[0]]])
         return True
 
     def _decode(self) -> None:

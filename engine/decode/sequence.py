@@ -121,11 +121,6 @@ class Sequence:
         if not self.generated:
             self.meter.prefilled(len(ids))
 
-    @property
-    def is_read(self) -> bool:
-        """Whether every token there is has been read: the next one can be drawn."""
-        return self.cache.length == len(self.ids)
-
     def draw(self, logits: Tensor, drafted: tuple[int, ...] = ()) -> Tensor:
         """The token after the ``drafted`` ones, [], from logits [vocab], on their device and without waiting
         for it. Raises WishError where the answer's form allows none.

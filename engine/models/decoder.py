@@ -37,7 +37,13 @@ class Segment:
 
     cache: KVCache
     ids: list[int]
-    wants_all_logits: bool = False  # else the last row's alone
+    wants_all_logits: bool = False  # else the last row's alone,
+    wants_logits: bool = True  # or none, where more of a prompt follows: the head is the largest matrix
+
+    @property
+    def num_logits(self) -> int:
+        """Its last rows, whose logits are wanted."""
+        return len(self.ids) if self.wants_all_logits else int(self.wants_logits)
 
 
 class Runner(Protocol):
@@ -296,6 +302,8 @@ class Decoder:
 
     def _logits(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         """Float32 logits [rows, vocab] of the residual stream [rows, hidden]."""
+        if not x.shape[0]:
+            return x.new_empty(0, self._spec.vocab_size)
         logits = self._weights.head(self._norm(x, self._weights.output_norm, dtype)).float()
         if self._options.logit_divisor != 1.0:
             logits = logits / self._options.logit_divisor
@@ -379,7 +387,7 @@ def _wanted_rows(x: Tensor, segments: list[Segment]) -> Tensor:
     wanted, start = [], 0
     for segment in segments:
         end = start + len(segment.ids)
-        wanted.append(slice(start, end) if segment.wants_all_logits else slice(end - 1, end))
+        wanted.append(slice(end - segment.num_logits, end))
         start = end
     return x[wanted[0]] if len(wanted) == 1 else torch.cat([x[rows] for rows in wanted])
 

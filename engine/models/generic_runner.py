@@ -24,12 +24,15 @@ from engine.types import ModelSpec
 class GenericRunner:
     """A language model of transformers. Segments are computed one after another, each by one pass of the
     model: their caches differ in length, and the library's masks are for lines of equal length.
+
+    ``layer_bytes`` are those of the memory that layers on the disk take turns in.
     """
 
-    def __init__(self, model: Any, spec: ModelSpec) -> None:
+    def __init__(self, model: Any, spec: ModelSpec, layer_bytes: int = 0) -> None:
         assert spec.generic is not None
         self._model = model
         self._spec = spec
+        self._layer_bytes = layer_bytes
         self._is_stepwise = spec.generic.is_stepwise
         self._device = model.device
         asked = inspect.signature(model.forward).parameters
@@ -65,19 +68,21 @@ class GenericRunner:
         return rows[0] if len(rows) == 1 else torch.cat(rows)
 
     def bytes_by_part(self) -> tuple[int, int]:
-        """Bytes held as weights (those on the disk are not), and as tables that stay."""
+        """Bytes held as weights (those on the disk are not), and as what stays beside them: tables, and the
+        memory of a layer from the disk.
+        """
         stored = self._model.state_dict(keep_vars=True).values()  # a tied head is in it twice
         held = {id(x): x.nbytes for x in stored if x.device.type != "meta"}
         tables = [x.nbytes for x in self._model.buffers() if id(x) not in held and x.device.type != "meta"]
-        return sum(held.values()), sum(tables)
+        return sum(held.values()), sum(tables) + self._layer_bytes
 
     def _segment(self, segment: Segment) -> Tensor:
-        """Logits of a segment's rows, or of the last one."""
+        """Logits of a segment's rows, of the last one, or of none: transformers makes one at least."""
         cache = segment.cache
         assert isinstance(cache, GenericCache)
         wants_all, pieces = segment.wants_all_logits, self._pieces(cache, segment.ids)
         logits = [self._pass(cache, ids, wants_all) for ids in pieces]
-        return torch.cat(logits) if wants_all else logits[-1]
+        return torch.cat(logits) if wants_all else logits[-1][: segment.num_logits]
 
     def _pieces(self, cache: GenericCache, ids: list[int]) -> Iterator[list[int]]:
         if cache.length and self._is_stepwise:

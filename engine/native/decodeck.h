@@ -118,7 +118,7 @@ struct dk_segment {
     const dk_plane *planes;
     int32_t length;     // tokens held before these
     int32_t rows;       // new tokens
-    int32_t wants_all;  // logits of every row, else of the last alone
+    int32_t wanted;     // of these the last ones, whose logits are asked for
     int32_t ring_first; // the first position that the rings hold; `length`: they are empty
 };
 

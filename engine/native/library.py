@@ -148,7 +148,7 @@ class Segment(ctypes.Structure):
         ("planes", POINTER(Plane)),
         ("length", c_int32),
         ("rows", c_int32),
-        ("wants_all", c_int32),
+        ("wanted", c_int32),
         ("ring_first", c_int32),
     )
 

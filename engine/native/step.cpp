@@ -240,15 +240,17 @@ class Step {
 
     // ---- logits ----
 
-    // Of the rows that are wanted: all of a segment, or its last one.
+    // Of the rows that are wanted, the last ones of each segment.
     void head(Hand &hand, const Stream &stream, float *logits) {
+        const auto is_wanted = [](const dk_segment &segment) { return segment.wanted > 0; };
+        if (std::none_of(segments_, segments_ + num_, is_wanted)) return;
         int64_t wanted = 0;
         auto prepare = [&] {
             hand.a = Activations::at(hand.own.input, rows(), m_.hidden);
             int64_t first = 0;
             for (int32_t i = 0; i < num_; first += segments_[i++].rows) {
                 const int64_t end = first + segments_[i].rows;
-                for (int64_t r = segments_[i].wants_all ? first : end - 1; r < end; ++r) {
+                for (int64_t r = end - segments_[i].wanted; r < end; ++r) {
                     enter(hand, stream, r, wanted++, m_.output_norm);
                 }
             }

@@ -75,7 +75,7 @@ class FusedStep:
         self._check(segments)
         natives = (NativeSegment * len(segments))(*map(_segment, segments))
         ids = [token for segment in segments for token in segment.ids]
-        wanted = sum(len(segment.ids) if segment.wants_all_logits else 1 for segment in segments)
+        wanted = sum(segment.num_logits for segment in segments)
         logits = torch.empty(wanted, self._vocab, dtype=torch.float32)
         threads, model = torch.get_num_threads(), ctypes.byref(self._model)
         scratch_bytes = self._functions.dk_step_scratch(model, natives, len(segments), threads)
@@ -175,7 +175,7 @@ def _segment(segment: decoder.Segment) -> NativeSegment:
         planes=(Plane * len(kinds))(*(plane_of(cache, kind, rows) for kind in kinds)),
         length=cache.length,
         rows=rows,
-        wants_all=segment.wants_all_logits,
+        wanted=segment.num_logits,
         ring_first=cache.ring_first,
     )
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from engine.engine import Engine
 from engine.errors import EngineBusyError, EngineError, MemoryLimitError, TokenizerError, WishError
@@ -15,6 +17,7 @@ from engine.events import Chunk, Event, Failed, Finished, Loaded, LoadProgress, 
 from engine.fit.kernels import kernel_name
 from engine.fit.plan import plan
 from engine.hardware.probe import probe
+from engine.models.decoder import Segment
 from engine.models.spec import read_spec
 from engine.types import GenerateRequest, LoadPlan, LoadSpec, Message, SamplingParams
 from tests.engine.tiny import TEMPLATE, finished, tiny_folder
@@ -300,6 +303,25 @@ def test_a_step_without_memory_is_a_typed_error_and_survivable(
     engine.abort()
     drain(engine)
     assert answer(engine, ask("fine")).stats.token_ids == expected
+
+
+def test_the_head_is_read_for_the_last_piece_of_a_prompt_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = engine._model.runner  # type: ignore[union-attr]
+    made: list[tuple[int, int]] = []  # rows of each pass, and of its logits
+
+    def forward(segments: list[Segment], forward: Callable[..., Tensor] = runner.forward) -> Tensor:
+        logits = forward(segments)
+        made.append((sum(len(segment.ids) for segment in segments), logits.shape[0]))
+        return logits
+
+    monkeypatch.setattr(runner, "forward", forward)
+    answer(engine, ask("a prompt of more than two pieces, by far", tokens=2))
+    pieces, steps = made[:-1], made[-1:]
+    assert len(pieces) > 2 and all(rows == 16 for rows, _ in pieces[:-1])
+    assert [logits for _, logits in pieces] == [0] * (len(pieces) - 1) + [1]
+    assert steps == [(1, 1)]
 
 
 def test_without_a_model_requests_are_refused_in_words() -> None:

@@ -55,8 +55,8 @@ Sequence::Sequence(const Decoder &decoder, int32_t tokens, Random &random, int32
     }
 }
 
-dk_segment Sequence::next(int32_t rows, bool wants_all, std::vector<int32_t> &ids) {
-    const dk_segment segment{places_.data(), length_, rows, wants_all, ring_first_};
+dk_segment Sequence::next(int32_t rows, int32_t wanted, std::vector<int32_t> &ids) {
+    const dk_segment segment{places_.data(), length_, rows, wanted, ring_first_};
     ids.insert(ids.end(), ids_.begin() + length_, ids_.begin() + length_ + rows);
     length_ += rows;
     written_ = std::max(written_, length_);
@@ -124,7 +124,7 @@ Floats step(const Decoder &decoder, const std::vector<dk_segment> &list, const s
     const Exact<int32_t> exact_ids(static_cast<int64_t>(ids.size()));
     std::copy(ids.begin(), ids.end(), exact_ids.begin());
     int64_t wanted = 0;
-    for (const dk_segment &segment : list) wanted += segment.wants_all ? segment.rows : 1;
+    for (const dk_segment &segment : list) wanted += segment.wanted;
     Floats logits(wanted * decoder.shape().vocab);
     const auto num = static_cast<int32_t>(list.size());
     const Bytes scratch(dk_step_scratch(&decoder.model(), segments.data(), num, threads), kLine);
@@ -138,7 +138,7 @@ std::vector<float> run(const Decoder &decoder, Sequence &sequence, int32_t most,
     while (sequence.left()) {
         const auto rows = static_cast<int32_t>(random.integer(1, std::min(most, sequence.left())));
         std::vector<int32_t> ids;
-        const dk_segment segment = sequence.next(rows, true, ids);
+        const dk_segment segment = sequence.next(rows, rows, ids);
         const Floats piece = step(decoder, {segment}, ids, threads);
         logits.insert(logits.end(), piece.begin(), piece.end());
         CHECK(sequence.is_clean_behind(), "after %d tokens", segment.length + rows);

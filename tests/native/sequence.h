@@ -27,7 +27,7 @@ class Sequence {
     int32_t left() const { return static_cast<int32_t>(ids_.size()) - length_; }
 
     // The next `rows` tokens as a segment, which counts as done.
-    dk_segment next(int32_t rows, bool wants_all, std::vector<int32_t> &ids);
+    dk_segment next(int32_t rows, int32_t wanted, std::vector<int32_t> &ids);
 
     // Forgets the tokens from `length` on; rings keep those that nothing was written over.
     void trim(int32_t length);

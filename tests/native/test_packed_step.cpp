@@ -67,11 +67,12 @@ KERNEL_TEST(packed_caches_go_on_behind_what_was_trimmed_as_if_it_had_never_been)
                 std::vector<int32_t> ids;
                 const int32_t done = 300 - sequence.left();
                 if (is_trimmed && sequence.left() >= 16) {  // a draft that is not accepted
-                    step(decoder, {sequence.next(16, false, ids)}, std::vector<int32_t>(16, 7), 1);
+                    step(decoder, {sequence.next(16, 0, ids)}, std::vector<int32_t>(16, 7), 1);
                     sequence.trim(done);
                     ids.clear();
                 }
-                const Floats piece = step(decoder, {sequence.next(std::min(rows, sequence.left()), true, ids)}, ids, 1);
+                const int32_t now = std::min(rows, sequence.left());
+                const Floats piece = step(decoder, {sequence.next(now, now, ids)}, ids, 1);
                 logits.insert(logits.end(), piece.begin(), piece.end());
             }
             all.push_back(logits);
@@ -95,7 +96,7 @@ KERNEL_TEST(a_text_goes_on_with_empty_rings) {
                 const int32_t done = 300 - sequence.left();
                 if (done == length) sequence.forget_rings();
                 const int32_t rows = std::min(done < length ? length - done : 300 - done, 11);
-                const Floats piece = step(decoder, {sequence.next(rows, true, ids)}, ids, 2);
+                const Floats piece = step(decoder, {sequence.next(rows, rows, ids)}, ids, 2);
                 logits.insert(logits.end(), piece.begin(), piece.end());
             }
             check_forward(decoder, sequence, logits);

@@ -136,13 +136,14 @@ KERNEL_TEST(texts_that_run_together_have_the_same_bits_as_alone) {
             for (Sequence &sequence : sequences) {  // all but the last tokens, so that lengths differ
                 std::vector<int32_t> ids;
                 if (sequence.left() > 5)
-                    step(decoder, {sequence.next(sequence.left() - 5, false, ids)}, ids, 1);
+                    step(decoder, {sequence.next(sequence.left() - 5, 0, ids)}, ids, 1);
             }
             std::vector<int32_t> ids;
             std::vector<dk_segment> segments;
             for (size_t i = 0; i < sequences.size(); ++i) {
                 if (!together) ids.clear(), segments.clear();
-                segments.push_back(sequences[i].next(sequences[i].left(), i % 2 == 0, ids));
+                const int32_t rows = sequences[i].left();
+                segments.push_back(sequences[i].next(rows, i % 2 == 0 ? rows : 1, ids));
                 if (together) continue;
                 const Floats logits = step(decoder, segments, ids, 1);
                 alone.emplace_back(logits.begin(), logits.end());
@@ -159,15 +160,19 @@ KERNEL_TEST(texts_that_run_together_have_the_same_bits_as_alone) {
     }
 }
 
-KERNEL_TEST(a_step_that_wants_the_last_token_gives_it_alone) {
+KERNEL_TEST(a_step_gives_the_logits_of_the_last_tokens_that_are_wanted) {
     Random random(57);
     const Decoder decoder({DK_INT8}, random);
     const Random same = random;
-    Random first = same, second = same;
-    Sequence all(decoder, 11, first), last(decoder, 11, second);
-    std::vector<int32_t> ids, again;
-    const Floats every = step(decoder, {all.next(11, true, ids)}, ids, 1);
-    const Floats one = step(decoder, {last.next(11, false, again)}, again, 1);
-    CHECK(one.size() == decoder.shape().vocab, "%d logits", static_cast<int>(one.size()));
-    CHECK_SAME(one.data(), every.data() + 10 * decoder.shape().vocab, one.size());
+    std::vector<float> every;
+    for (int32_t wanted : {11, 4, 1, 0}) {
+        Random again = same;
+        Sequence sequence(decoder, 11, again);
+        std::vector<int32_t> ids;
+        const Floats some = step(decoder, {sequence.next(11, wanted, ids)}, ids, 1);
+        if (wanted == 11) every.assign(some.begin(), some.end());
+        const int64_t vocab = decoder.shape().vocab;
+        CHECK(some.size() == wanted * vocab, "%d logits", static_cast<int>(some.size()));
+        CHECK_SAME(some.data(), every.data() + (11 - wanted) * vocab, some.size());
+    }
 }

@@ -88,6 +88,23 @@ def test_a_batch_gives_what_each_gives_alone(variant: str, hardware: Hardware, t
     torch.testing.assert_close(together, torch.stack(alone), **EXACT)
 
 
+@pytest.mark.parametrize("rows", [1, 5, 20])
+def test_a_piece_that_more_follows_gives_no_logits_and_changes_none(
+    rows: int, hardware: Hardware, tmp_path: Path
+) -> None:
+    decoder, ids = build(tiny_folder(tmp_path / "m"), hardware=hardware), some_ids(30)
+    silent, other = decoder.new_cache(64), decoder.new_cache(64)
+    with torch.inference_mode():
+        none = decoder.forward([Segment(silent, ids[:rows], wants_logits=False)])
+        one = decoder.forward([Segment(silent, ids[rows:], wants_logits=False), Segment(other, ids[:3])])
+        silent.trim(29)
+        last = decoder.forward([Segment(silent, ids[29:])])
+    assert none.shape == (0, one.shape[1]) and one.shape[0] == 1
+    expected = run(decoder, ids, [30])
+    torch.testing.assert_close(one[0], expected[2], **EXACT)
+    torch.testing.assert_close(last[0], expected[29], **EXACT)
+
+
 def test_trim_then_decode_equals_a_fresh_decode(hardware: Hardware, tmp_path: Path) -> None:
     decoder = build(tiny_folder(tmp_path / "m"), hardware=hardware)
     ids, other = some_ids(30), some_ids(30, seed=9)

@@ -122,7 +122,8 @@ def test_only_the_wanted_rows_come_back(folder: Path) -> None:
     caches = [runner.new_cache(9), runner.new_cache(9)]
     with torch.inference_mode():
         rows = runner.forward([Segment(caches[0], ids), Segment(caches[1], ids, wants_all_logits=True)])
-    assert rows.shape == (10, 259)
+        none = runner.forward([Segment(runner.new_cache(9), ids, wants_logits=False)])
+    assert rows.shape == (10, 259) and none.shape == (0, 259)
     assert rows.dtype == torch.float32
     torch.testing.assert_close(rows[0], rows[-1], **EXACT)
 
