@@ -74,7 +74,7 @@ def run(question: Question, as_json: bool, say: Callable[[str], None]) -> int:
 
     wish = question.wish
     spec = read_spec(wish.path)
-    draft = read_spec(wish.draft) if wish.draft else None
+    draft = _draft(spec, wish.draft) if wish.draft else None
     hardware = _with_gpus(probe(paths.kernel_times_file()), wish)
     started = time.perf_counter()
     plans = _plans(question, spec, hardware, draft)
@@ -87,6 +87,19 @@ def run(question: Question, as_json: bool, say: Callable[[str], None]) -> int:
     print("\n".join(_lines(spec, hardware, rows, best)))
     say(f"{len(plans)} plan{'s' * (len(plans) > 1)} in {1e3 * seconds:.1f} ms; nothing was loaded")
     return 0
+
+
+def _draft(target: ModelSpec, path: str) -> ModelSpec:
+    """The header of a draft model. Raises what loading it beside ``target`` would."""
+    from engine.fit.draft import check_trims
+    from engine.models.spec import read_spec
+    from engine.text import tokenizer
+    from engine.text.same_vocabulary import check_same
+
+    spec = read_spec(path)
+    check_trims(target, spec)
+    check_same(tokenizer.load(target.path), tokenizer.load(path), spec.name)
+    return spec
 
 
 def _plans(
@@ -207,17 +220,32 @@ def _lines(spec: ModelSpec, hardware: Hardware, rows: Sequence[_Row], best: advi
     if len(rows) == 1:
         lines += [f"{rows[0].made.verdict}: {reason}" for reason in rows[0].made.reasons[:1]]
         lines += list(rows[0].made.reasons[1:])
-    speed = _speed(rows[0].made)
-    lines.append(f"Speeds are ±{100 * speed.band:.0f} %, {_BASES[speed.basis]}.")
+    own = _gb(rows[0].made.ram_bytes.overhead)
+    lines.append(f"Memory and what is spare leave out the program itself, {own} GB.")
+    lines += _band_lines(rows)
     chosen = best.plan
     what = f"{chosen.format}, {chosen.context:,} tokens, {chosen.kv_bits}-bit KV"
     return [*lines, f"Recommended: {what}. {best.reason}"]
 
 
+def _band_lines(rows: Sequence[_Row]) -> list[str]:
+    """How far off the speeds may be, and what they rest on: for all formats alike, or each by its own."""
+    formats: dict[str, list[str]] = {}
+    for row in rows:
+        speed = _speed(row.made)
+        said = f"±{100 * speed.band:.0f} %, {_BASES[speed.basis]}."
+        listed = formats.setdefault(said, [])
+        if row.made.format not in listed:
+            listed.append(row.made.format)
+    if len(formats) == 1:
+        return [f"Speeds are {said}" for said in formats]
+    return [f"Speeds of {', '.join(names)} are {said}" for said, names in formats.items()]
+
+
 _BASES = {
     "measured": "measured on this machine",
     "corrected": "measured on this machine and corrected by real answers",
-    "default": "estimated: nothing was measured here yet",
+    "default": "estimated: not measured here yet",
 }
 
 
@@ -251,7 +279,7 @@ def _cells(row: _Row) -> tuple[str, ...]:
         made.format,
         f"{made.context:,}",
         f"{made.kv_bits}{keys}",
-        f"{made.bytes.total / 1e9:.2f}",
+        " + ".join(_gb(share.needed_bytes) for share in made.devices),
         made.verdict,
         f"{speed.empty:.1f}",
         f"{speed.half:.1f}",

@@ -40,7 +40,7 @@ _BASES = {
     ),
     "default": mark(
         "Predictions rest on rough figures for a computer of this kind:"
-        " nothing was measured here yet, ±{share}."
+        " what this model computes with was not measured here, ±{share}."
     ),
 }
 _MONTHS = (

@@ -12,6 +12,7 @@ from itertools import accumulate
 
 Curve = tuple[tuple[int, float], ...]
 """Values at some whole numbers, the least first."""
+OVERLAP = 2.0  # see `together`
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +28,16 @@ class KernelSpeed:
 
 @dataclass(frozen=True, slots=True)
 class AttentionSpeed:
-    """Nanoseconds that attention takes for a byte of keys and values in the last cache."""
+    """Nanoseconds that attention takes for a byte of keys and values: to compute with what is in the last
+    cache, and to have it from memory.
+    """
 
     runner: str  # native | torch
     key_bits: int
     value_bits: int
     cache_ns: Curve  # of a decode step, by the queries that share a key head
     piece_ns: float = 0.0  # of a piece of a prompt, to have them at 16 bits where they have fewer
+    memory_ns: float = 0.0  # 0: as any byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,8 @@ class Calibration:
     attention: tuple[AttentionSpeed, ...] = ()
     passes: tuple[PassSpeed, ...] = ()
     draw_ns: float = 0.0  # of choosing a token: each one of the vocabulary; 0: unknown
-    disk_gbps: float | None = None
+    overlap: float = OVERLAP  # of arithmetic with what is read meanwhile, see `together`
+    disk_gbps: float | None = None  # of a model's files, to have a layer from the disk; None: unknown
     corrections: tuple[Correction, ...] = ()
 
     @property
@@ -87,11 +92,12 @@ class Calibration:
         """The same machine while its memory reads at another rate, as one does that others use too."""
         times = gbps / self.read_gbps
         kernels = tuple(replace(each, memory_ns=each.memory_ns / times) for each in self.kernels)
+        attention = tuple(replace(each, memory_ns=each.memory_ns / times) for each in self.attention)
         reads = self.reads
         if reads:
             cached, gone = 1 / reads[0][1], 1 / gbps - 1 / reads[0][1]
             reads = tuple((size, 1 / (cached + self.memory_share(size) * gone)) for size, _ in reads)
-        return replace(self, read_gbps=gbps, reads=reads, kernels=kernels)
+        return replace(self, read_gbps=gbps, reads=reads, kernels=kernels, attention=attention)
 
     def memory_share(self, nbytes: int) -> float:
         """How much of so many bytes that are read again and again comes from memory, the rest out of the last
@@ -104,7 +110,8 @@ class Calibration:
 
     def limit_gbps(self, nbytes: int) -> float:
         """GB/s that no kernel goes beyond with so many bytes: some read memory quicker than a plain sum."""
-        quickest = max([self.read_gbps, *(1 / each.memory_ns for each in self.kernels)])
+        far_ns = (together(at(each.cache_ns, 1), each.memory_ns, self.overlap) for each in self.kernels)
+        quickest = max([self.read_gbps, *(1 / each for each in far_ns)])
         share = self.memory_share(nbytes)
         return 1 / (share / quickest + (1 - share) / self.reads[0][1]) if self.reads else quickest
 
@@ -114,6 +121,19 @@ class Calibration:
             return self.read_gbps
         seconds = tuple((size, 1 / rate) for size, rate in self.reads)
         return 1 / at(seconds, nbytes)
+
+
+def together(arithmetic: float, reading: float, overlap: float) -> float:
+    """Time of computing with what is read meanwhile: (aᵖ + rᵖ)^(1/p). With p = 1 one comes after the other;
+    the larger it is, the more of the shorter one is hidden. Processors differ: 1.5 and 3 fit two of them,
+    where kernels take one to sixteen rows.
+    """
+    return float((arithmetic**overlap + reading**overlap) ** (1 / overlap))
+
+
+def alone(both: float, arithmetic: float, overlap: float) -> float:
+    """The time of reading alone, where it takes ``both`` `together` with the arithmetic; 0 at least."""
+    return float(max(0.0, both**overlap - arithmetic**overlap) ** (1 / overlap))
 
 
 def rising(values: Mapping[int, float]) -> Curve:

@@ -23,6 +23,48 @@ class CacheLayer:
 
 
 @dataclass(frozen=True, slots=True)
+class Scan:
+    """A running state of layers and the convolution before it, in the sizes that all kinds of it have."""
+
+    rule: str  # how it is computed: mamba | mamba2 | delta, joint delta | kda; conv: a convolution alone
+    heads: int  # of values
+    value_dim: int  # numbers of a head's values
+    kernel: int  # tokens that the convolution before it sees
+    key_heads: int = 0
+    key_dim: int = 0  # numbers of a head's keys: the state has so many for each number of a value
+    chunk: int = 1  # tokens that are computed at once; a piece is padded to a multiple of it
+
+    @property
+    def conv(self) -> int:
+        """Numbers of the convolution's last inputs: values, keys and queries."""
+        return (self.heads * self.value_dim + 2 * self.key_heads * self.key_dim) * self.kernel
+
+    @property
+    def recurrent(self) -> int:
+        """Numbers of the state."""
+        return self.heads * self.value_dim * self.key_dim
+
+
+@dataclass(frozen=True, slots=True)
+class Latent:
+    """Heads whose keys and values are made of one compressed vector a token (MLA, arXiv 2405.04434)."""
+
+    key_dim: int  # numbers of a head's queries and keys
+    rotated_dim: int  # of them, those that all heads share
+    value_dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """Feed-forward parts of which every token passes a few."""
+
+    number: int
+    chosen: int
+    width: int  # of one
+    dense_width: int  # of what all tokens pass, beside them or in other layers; 0: nothing
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a runner can do. Every lack is a sentence that says why; empty: it can."""
 
@@ -64,3 +106,7 @@ class GenericOptions:
     capabilities: Capabilities
     is_stepwise: bool = False  # behind a first piece, tokens go in one by one
     read_fraction: float = 1.0  # of the weights: what one token reads, some experts of all
+    num_masks: int = 1  # kinds of attention: over all tokens, in a window
+    scan: Scan | None = None  # of the layers with a state
+    latent: Latent | None = None  # None: keys and values are kept as they are
+    experts: Experts | None = None

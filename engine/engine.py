@@ -125,10 +125,12 @@ class Engine:
         if plan is not planned:
             self._check_free(plan)
             torch.set_num_threads(plan.threads)
+        plan = yield from saying(self._speed.with_disk(plan), LoadProgress(0.0, "disk"))
         runner, text = yield from part(read_model(plan), 0.0, _targets_part(plan))
         plan, draft, no_draft = yield from self._with_draft(plan, text)
         with torch.inference_mode():
             store = runner.new_store(plan.context, plan.prefill_piece, plan.max_sequences)
+        heap.trim()  # of what reading the files took on the way
         yield from saying(self._warming_up(plan, runner, store), LoadProgress(0.99, "first step"))
         threads = plan.threads if plan.devices[0].layers else 1  # nothing to govern: no layer runs on them
         governor = ThreadGovernor(threads, torch.set_num_threads, self._clock)

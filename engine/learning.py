@@ -6,14 +6,17 @@ Knows the file it is kept in; not how anything is measured or predicted.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 from engine.calibration import Calibration
 from engine.decode.scheduler import TimedStep
+from engine.disk_rate import timing_disk
 from engine.events import Calibrated, Calibrating
 from engine.fit.choices import resolve_threads
 from engine.fit.correction import Observed, corrected
+from engine.fit.plan import replanned
 from engine.fit.step_parts import step_parts
 from engine.hardware.calibration import calibrating
 from engine.hardware.calibration_file import CalibrationFile
@@ -25,17 +28,25 @@ LEAST_STEPS = 12  # of an answer that something is learnt from
 LENGTHS = 6  # of a context, at most, that an answer's steps are told apart by
 
 Measuring = Callable[[int], Generator[float, None, Calibration]]
+TimingDisk = Callable[[LoadPlan], Generator[object, None, float | None]]
 
 
 class SpeedLearning:
     """The calibration of the machine that the engine runs on; without the path ``kernel_times`` it lasts as
-    long as this object. ``measure`` takes a number of threads.
+    long as this object. ``measure`` takes a number of threads, ``time_disk`` a plan.
     """
 
-    def __init__(self, kernel_times: Path | None, measure: Measuring = calibrating) -> None:
+    def __init__(
+        self,
+        kernel_times: Path | None,
+        measure: Measuring = calibrating,
+        time_disk: TimingDisk = timing_disk,
+    ) -> None:
         self._path = kernel_times
         self._measure = measure
+        self._time_disk = time_disk
         self._known: Calibration | None = None
+        self._disk_gbps: float | None = None  # the newest; it may be known before anything else is
 
     def calibrating(self, made: LoadPlan | None) -> Generator[Calibrating | Calibrated, None, None]:
         """Measure anew, on as many threads as the plan has, or would have."""
@@ -45,9 +56,29 @@ class SpeedLearning:
             try:
                 yield Calibrating(next(measuring))
             except StopIteration as end:
-                self._keep(end.value, hardware)
-                yield Calibrated(end.value)
+                before = self._known or hardware.calibration
+                gbps = self._disk_gbps or (before.disk_gbps if before else None)
+                measured = replace(end.value, disk_gbps=gbps)
+                self._keep(measured, hardware)
+                yield Calibrated(measured)
                 return
+
+    def with_disk(self, made: LoadPlan) -> Generator[object, None, LoadPlan]:
+        """The plan made anew with the rate at which its layers come from the disk, measured now; the plan
+        itself where none do. As long as nothing else was measured of the machine, the rate waits for that.
+
+        Raises ModelFileError where the files changed or cannot be read.
+        """
+        gbps = yield from self._time_disk(made)
+        if gbps is None:
+            return made
+        self._disk_gbps = gbps
+        known = self._known or made.hardware.calibration
+        if known is None:
+            return made
+        known = replace(known, disk_gbps=gbps)
+        self._keep(known, made.hardware)
+        return replanned(made, replace(made.hardware, calibration=known))
 
     def learn(self, made: LoadPlan, steps: Sequence[TimedStep]) -> list[Calibrated]:
         """Correct what is known by the ``steps`` of an answer; nothing where these are few, or where nothing

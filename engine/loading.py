@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from engine.capabilities import Capabilities
-from engine.errors import WishError
 from engine.events import Loaded, LoadProgress
+from engine.fit.draft import check_trims
 from engine.models.checkpoint import Checkpoint
 from engine.models.decoder import Runner
 from engine.models.generic import load_generic
@@ -22,7 +22,7 @@ from engine.models.load import load_decoder
 from engine.pace import Pace
 from engine.text import tokenizer as tokenizers
 from engine.text.chat import ChatText
-from engine.text.same_vocabulary import difference
+from engine.text.same_vocabulary import check_same
 from engine.text.tokenizer import Tokenizer
 from engine.types import LoadPlan, ModelSpec
 from engine.waiting import in_background, until_done
@@ -38,7 +38,7 @@ def read_model(plan: LoadPlan) -> Generator[LoadProgress, None, tuple[Runner, Ch
     once, also where a read hangs. Raises ModelFileError, UnsupportedModelError, TokenizerError and
     TemplateError; an error of the text side ends it as soon as it is known.
     """
-    checkpoint = yield from _opened(plan.model)
+    checkpoint = yield from opened(plan.model)
     with checkpoint:
         reading = in_background(functools.partial(_read_text, checkpoint), "decodeck-text")
         try:
@@ -57,11 +57,8 @@ def read_draft(plan: LoadPlan, tokenizer: Tokenizer) -> Generator[LoadProgress, 
     """
     draft = plan.draft
     assert draft is not None
-    for spec in (plan.model, draft.model):
-        if spec.capabilities.no_trim:
-            said = tr("{name} cannot go with a draft model.").format(name=spec.name)
-            raise WishError(f"{said} {spec.capabilities.no_trim}")
-    checkpoint = yield from _opened(draft.model)
+    check_trims(plan.model, draft.model)
+    checkpoint = yield from opened(draft.model)
     with checkpoint:
         comparing = in_background(functools.partial(_compare, checkpoint, tokenizer), "decodeck-vocabulary")
         try:
@@ -91,14 +88,7 @@ def _compare(checkpoint: Checkpoint, tokenizer: Tokenizer) -> None:
     """Raise WishError where the files of a draft model have another vocabulary."""
     header = checkpoint.verify()
     checkpoint.check_open()
-    found = difference(tokenizer, tokenizers.load(checkpoint.spec.path, header))
-    if found:
-        raise WishError(
-            tr("{name} cannot draft for this model: {reason}.").format(
-                name=checkpoint.spec.name, reason=found
-            ),
-            tr("Choose a smaller model of the same family."),
-        )
+    check_same(tokenizer, tokenizers.load(checkpoint.spec.path, header), checkpoint.spec.name)
 
 
 def lacks(plan: LoadPlan, can: Capabilities) -> tuple[str, ...]:
@@ -126,7 +116,7 @@ def timed(
             yield event
 
 
-def _opened(spec: ModelSpec) -> Generator[LoadProgress, None, Checkpoint]:
+def opened(spec: ModelSpec) -> Generator[LoadProgress, None, Checkpoint]:
     """The opened files: a network's disk may take its time already for that."""
     opening = in_background(functools.partial(Checkpoint, spec, verify_later=True), "decodeck-open")
     try:

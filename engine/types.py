@@ -182,11 +182,14 @@ class DeviceShare:
     free_bytes: int | None  # for the model
 
     @property
+    def needed_bytes(self) -> int:
+        """What the model takes of what is free. The runtime is in the processor's memory already."""
+        return self.bytes.total - (self.bytes.overhead if self.device == "cpu" else 0)
+
+    @property
     def spare_bytes(self) -> int | None:
-        """What stays free; below 0 it is short. The runtime is in the processor's memory already."""
-        if self.free_bytes is None:
-            return None
-        return self.free_bytes - self.bytes.total + (self.bytes.overhead if self.device == "cpu" else 0)
+        """What stays free; below 0 it is short."""
+        return None if self.free_bytes is None else self.free_bytes - self.needed_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1828,8 +1828,8 @@
         <translation>Die Vorhersagen beruhen auf Messungen an diesem Computer, berichtigt durch echte Antworten, ±{share}.</translation>
     </message>
     <message>
-        <source>Predictions rest on rough figures for a computer of this kind: nothing was measured here yet, ±{share}.</source>
-        <translation>Die Vorhersagen beruhen auf groben Werten für einen Computer dieser Art: Hier wurde noch nichts gemessen, ±{share}.</translation>
+        <source>Predictions rest on rough figures for a computer of this kind: what this model computes with was not measured here, ±{share}.</source>
+        <translation>Die Vorhersagen beruhen auf groben Werten für einen Computer dieser Art: Womit dieses Modell rechnet, wurde hier nicht gemessen, ±{share}.</translation>
     </message>
     <message>
         <source>Jan</source>
@@ -3616,6 +3616,17 @@
     <message>
         <source>It fits without the draft model.</source>
         <translation>Ohne das Entwurfsmodell passt es.</translation>
+    </message>
+    <message>
+        <source>It fits with all layers on the processor.</source>
+        <translation>Mit allen Schichten auf dem Prozessor passt es.</translation>
+    </message>
+    <message numerus="yes">
+        <source>It fits with %n layer(s) on the GPU.</source>
+        <translation>
+            <numerusform>Mit %n Schicht auf der GPU passt es.</numerusform>
+            <numerusform>Mit %n Schichten auf der GPU passt es.</numerusform>
+        </translation>
     </message>
     <message>
         <source>It fits with a context of {context} tokens, or choose a smaller format.</source>

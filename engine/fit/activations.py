@@ -51,7 +51,7 @@ def widest_bytes(spec: ModelSpec, piece: Piece) -> int:
     residual = _F32 * piece.rows * spec.hidden_size
     masks = sum(_mask_bytes(spec, piece, window) for window in {each.sliding_window for each in spec.layers})
     widest = max(_attention_bytes(spec, piece), _feed_forward_bytes(spec, piece), _masking_bytes(spec, piece))
-    return residual + max(masks + widest, _logits_bytes(spec))
+    return residual + max(masks + widest, logits_bytes(spec))
 
 
 def _mask_bytes(spec: ModelSpec, piece: Piece, window: int | None) -> int:
@@ -118,7 +118,7 @@ def flash_bytes(queries: int, head_dim: int, number_bytes: int) -> int:
     """Of one thread: scores, their maxima and sums, and sums of values, in float32; scores of the caches'
     type too (aten/src/ATen/native/cpu/FlashAttentionKernel.cpp).
     """
-    rows = next(size for least, size in _SCORE_ROWS if queries >= least)
+    rows = min(queries, next(size for least, size in _SCORE_ROWS if queries >= least))
     halves = _HALF * rows * _SCORE_COLUMNS if number_bytes == _HALF else 0
     return _F32 * rows * (_SCORE_COLUMNS + 2 + head_dim) + halves
 
@@ -166,6 +166,6 @@ def _product_bytes(piece: Piece, cols: int, out: int) -> int:
     return made
 
 
-def _logits_bytes(spec: ModelSpec) -> int:
+def logits_bytes(spec: ModelSpec) -> int:
     """Of one row, and once more as float32; capped, what is made on the way."""
     return _F32 * spec.vocab_size * (2 if spec.options.logit_cap is None else 3)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
+from engine.errors import WishError
 from engine.fit.devices import CPU, sum_parts, unified_devices, verdict
 from engine.machine import Hardware
 from engine.types import NO_BYTES, DeviceShare, LoadPlan, LoadSpec, MemoryParts, ModelSpec
@@ -18,6 +19,14 @@ _VERDICTS = ("fits", "tight", "spills", "no")  # the best first
 def draft_wish(target: LoadPlan, draft: ModelSpec) -> LoadSpec:
     """How a draft model is loaded: in its own format, for the chats of its target."""
     return LoadSpec(draft.path, context=target.context, device=target.device, threads=target.threads)
+
+
+def check_trims(target: ModelSpec, draft: ModelSpec) -> None:
+    """Raise WishError where one of the two cannot take back a token, as a wrong guess needs."""
+    for spec in (target, draft):
+        if spec.capabilities.no_trim:
+            said = tr("{name} cannot go with a draft model.").format(name=spec.name)
+            raise WishError(f"{said} {spec.capabilities.no_trim}")
 
 
 def left_over(target: LoadPlan) -> Hardware:

@@ -10,8 +10,8 @@ import math
 import re
 from functools import lru_cache
 
-from engine.fit.activations import flash_bytes
-from engine.models.generic_table import EAGER, KEPT_F32
+from engine.fit.generic_activations import GenericPiece, widest_bytes
+from engine.models.generic_table import KEPT_F32
 from engine.types import ModelSpec, TensorInfo
 
 FORMATS = {"f32": 4, "bf16": 2, "f16": 2}
@@ -19,9 +19,6 @@ FORMATS = {"f32": 4, "bf16": 2, "f16": 2}
 
 _F32_BYTES = 4
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
-_SCAN = 256  # positions that a state space layer pads a piece to
-_SCAN_TABLES, _SCORE_TABLES = 6, 3  # as large as all its pairs of positions, and as all scores
-_STREAMS = 4  # as large as the residual stream
 
 
 def layer_of(name: str) -> int | None:
@@ -68,33 +65,8 @@ def kv_bytes(spec: ModelSpec, tokens: int, kv_bits: int) -> int:
 
 
 def working_bytes(spec: ModelSpec, context: int, piece: int, format: str = "bf16", threads: int = 1) -> int:
-    """Bytes of the widest moment of one prefill piece, within a tenth for attention of the usual kind, an
-    estimate for the others: the residual stream and what is made of it, the mask, and the widest of attention
-    (keys and values are repeated for the heads that share them), feed-forward part, a state space layer's
-    pairs of positions, and a row of logits.
-    """
-    assert spec.generic is not None
-    number, heads = FORMATS[format], spec.num_heads * spec.head_dim
-    attention = number * (2 * heads * context + 3 * piece * heads)
-    scores = piece * spec.num_heads * context
-    if spec.architecture in EAGER:
-        attention += number * _SCORE_TABLES * scores
-    elif _is_latent(spec):
-        attention += (2 * _F32_BYTES + 1) * scores  # torch has no flash attention for such heads
-    else:
-        attention += threads * flash_bytes(piece, spec.head_dim, number)
-    feed_forward = 3 * number * piece * spec.intermediate_size
-    has_state = any(layer.recurrent for layer in spec.generic.cache)
-    scan = _F32_BYTES * _SCAN_TABLES * spec.num_heads * _SCAN**2 if has_state else 0
-    shared = number * piece * (context + _STREAMS * spec.hidden_size)
-    return shared + max(attention, feed_forward, scan, 2 * _F32_BYTES * spec.vocab_size)
-
-
-def _is_latent(spec: ModelSpec) -> bool:
-    """Whether a token keeps less than its keys and values: they are made of a latent, of different sizes."""
-    assert spec.generic is not None
-    whole = 2 * spec.num_kv_heads * spec.head_dim
-    return any(0 < layer.per_token < whole for layer in spec.generic.cache)
+    """Bytes of the widest moment of one prefill piece, see `engine.fit.generic_activations`."""
+    return widest_bytes(spec, GenericPiece(piece, context, FORMATS[format], threads))
 
 
 def _nbytes(spec: ModelSpec, tensor: TensorInfo, format: str) -> int:

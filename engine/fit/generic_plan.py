@@ -10,8 +10,10 @@ from itertools import accumulate
 
 from engine.errors import WishError
 from engine.fit import generic_bytes
+from engine.fit.bytes import tokenizer_bytes
 from engine.fit.choices import resolve_context, resolve_format, resolve_threads
 from engine.fit.devices import CPU, GPU_RUNTIME_BYTES, RUNTIME_BYTES, TIGHT_FRACTION, resolve_gpu, sum_parts
+from engine.fit.disk import disk_bytes
 from engine.machine import Gpu, Hardware
 from engine.types import DeviceShare, LoadPlan, LoadSpec, MemoryParts, ModelSpec
 from engine.words import decimal, tr
@@ -36,9 +38,10 @@ def plan_generic(spec: ModelSpec, hardware: Hardware, wish: LoadSpec, held_bytes
     )
     free = None if hardware.ram_free_bytes is None else hardware.ram_free_bytes + held_bytes
     gpu = _gpu(spec, hardware, wish, whole, format)
-    disk_layers, parts = (0, whole) if gpu else _within(spec, format, whole, free)
+    room = None if free is None else free - tokenizer_bytes(spec)
+    disk_layers, parts = (0, whole) if gpu else _within(spec, format, whole, room)
     shares = _shares(spec, hardware, gpu, parts, disk_layers, free)
-    found, spare = _verdict(parts, gpu.free_bytes if gpu else free, hardware, disk_layers)
+    found, spare = _verdict(shares[-1], hardware, disk_layers)
     return LoadPlan(
         model=spec,
         wish=wish,
@@ -52,7 +55,7 @@ def plan_generic(spec: ModelSpec, hardware: Hardware, wish: LoadSpec, held_bytes
         prefill_piece=piece,
         bytes=sum_parts(shares),
         verdict=found,
-        reasons=(spare, *_reasons(spec, format, disk_layers)),
+        reasons=(spare, *_reasons(spec, disk_layers)),
         devices=shares,
         disk_layers=disk_layers,
     )
@@ -138,32 +141,36 @@ def _shares(
     free: int | None,
 ) -> tuple[DeviceShare, ...]:
     if gpu is None:
-        own = replace(parts, overhead=RUNTIME_BYTES + LIBRARY_BYTES)
+        working = parts.working + tokenizer_bytes(spec)
+        own = replace(parts, working=working, overhead=RUNTIME_BYTES + LIBRARY_BYTES)
         return (DeviceShare(CPU, hardware.cpu_name, spec.num_layers - disk_layers, own, free),)
-    base = DeviceShare(CPU, hardware.cpu_name, 0, MemoryParts(overhead=RUNTIME_BYTES + LIBRARY_BYTES), free)
+    outside = MemoryParts(working=tokenizer_bytes(spec), overhead=RUNTIME_BYTES + LIBRARY_BYTES)
+    base = DeviceShare(CPU, hardware.cpu_name, 0, outside, free)
     own = replace(parts, overhead=GPU_RUNTIME_BYTES)
     return base, DeviceShare(gpu.device, gpu.name, spec.num_layers, own, gpu.free_bytes)
 
 
-def _verdict(parts: MemoryParts, free: int | None, hardware: Hardware, disk_layers: int) -> tuple[str, str]:
-    """fits, tight, spills or no, and the sentence about what is spare or short. On the disk it spills."""
-    if free is None:
+def _verdict(share: DeviceShare, hardware: Hardware, disk_layers: int) -> tuple[str, str]:
+    """fits, tight, spills or no, and the sentence about what is spare or short where the model lies. On the
+    disk it spills.
+    """
+    spare = share.spare_bytes
+    if spare is None:
         return "tight", tr("Free memory is unknown.")
-    spare = free - parts.total
     if spare < 0:
         return "no", tr("{size} GB short.").format(size=decimal(-spare / 1e9, 2))
-    is_tight = spare < TIGHT_FRACTION * (hardware.ram_total_bytes or free)
+    is_tight = spare < TIGHT_FRACTION * (hardware.ram_total_bytes or share.free_bytes or 0)
     found = "spills" if disk_layers else "tight" if is_tight else "fits"
     return found, tr("{size} GB spare.").format(size=decimal(spare / 1e9, 2))
 
 
-def _reasons(spec: ModelSpec, format: str, disk_layers: int) -> tuple[str, ...]:
+def _reasons(spec: ModelSpec, disk_layers: int) -> tuple[str, ...]:
     assert spec.generic is not None
     said = [tr("Runs through transformers, slower: {reason}.").format(reason=spec.generic.reason)]
     if disk_layers:
-        away = sum(generic_bytes.layer_bytes(spec, format)[-disk_layers:]) / 1e9
+        size = decimal(disk_bytes(spec, disk_layers) / 1e9, 2)
         words = tr("{disk_layers} of {layers} layers stay on the disk: every step reads {size} GB of them.")
-        said.append(words.format(disk_layers=disk_layers, layers=spec.num_layers, size=decimal(away, 2)))
+        said.append(words.format(disk_layers=disk_layers, layers=spec.num_layers, size=size))
     if spec.capabilities.no_trim:
         said.append(spec.capabilities.no_trim)
     return tuple(said)

@@ -73,10 +73,9 @@ def _short_by_now(made: LoadPlan, share: DeviceShare, needed: int, available: in
 def _needed(made: LoadPlan, share: DeviceShare) -> int:
     """Bytes of a share that are not there yet; the processor's memory has those of unified GPUs too."""
     if share.device != CPU:
-        return share.bytes.total
+        return share.needed_bytes
     unified = unified_devices(made.hardware)
-    shared = sum(other.bytes.total for other in made.devices if other.device in unified)
-    return share.bytes.total - share.bytes.overhead + shared
+    return share.needed_bytes + sum(each.needed_bytes for each in made.devices if each.device in unified)
 
 
 def what_fits(made: LoadPlan, guard: str = RELAXED) -> str:
@@ -84,6 +83,10 @@ def what_fits(made: LoadPlan, guard: str = RELAXED) -> str:
     refused = _REFUSED[guard]
     if made.draft is not None and without_draft(made).verdict not in refused:
         return tr("It fits without the draft model.")
+    if (fewer := _fewer_gpu_layers(made)) is not None and fewer.verdict not in refused:
+        if not fewer.gpu_layers:
+            return tr("It fits with all layers on the processor.")
+        return tr("It fits with %n layer(s) on the GPU.", "", fewer.gpu_layers)
     wish = replace(made.wish, draft="", anyway=False)
     longest = longest_context(made.model, made.hardware, replace(wish, format=made.format)) or 0
     longest = min(longest, made.context)
@@ -98,6 +101,15 @@ def what_fits(made: LoadPlan, guard: str = RELAXED) -> str:
             )
     said = tr("Not even its smallest form fits: {size} GB must be free. Choose a smaller model.")
     return said.format(size=decimal(_least_bytes(made) / 1e9, 1))
+
+
+def _fewer_gpu_layers(made: LoadPlan) -> LoadPlan | None:
+    """The plan with as many layers on the GPU as there is room for, where the wish names more."""
+    if not made.wish.gpu_layers:
+        return None
+    wish = replace(made.wish, format=made.format, gpu_layers=None)
+    found = replanned(replace(made, wish=wish), made.hardware)
+    return found if found.gpu_layers < min(made.wish.gpu_layers, made.model.num_layers) else None
 
 
 def _least_bytes(made: LoadPlan) -> int:

@@ -21,6 +21,7 @@ from engine.fit.kernels import chosen_kernels
 from engine.fit.kv_pages import MAX_SEQUENCES
 from engine.fit.notes import format_notes, kv_notes
 from engine.fit.preference import best_quality, formats_by_quality, worth_it
+from engine.fit.scratch import MAX_ROWS
 from engine.fit.spill import roomy, with_spill
 from engine.machine import Gpu, Hardware
 from engine.types import LoadPlan, LoadSpec, ModelSpec
@@ -29,10 +30,11 @@ from engine.words import figure, tr
 _PIECE_S = 0.1
 _PIECE_OPS = 200e9  # products per second of 2 cores with bfloat16 inputs, low on purpose
 _F32_PIECE_OPS = 60e9
-_F32_PRODUCTS = ("f32", "f16")
+_LEAST_PIECE, _MOST_PIECE = 8, 256
+_LEAST_STOCK_PIECE = 32  # of torch's products, which rearrange the weights: 16 take nearly as long
 DENSE_KV_BITS = 16  # numbers of fewer bits have scales
 GPU_PIECE = 256  # rows, where no layer is on the processor
-_DENSE_BITS = 16  # torch multiplies many rows of dense matrices, whoever holds them
+_DENSE_BITS, _F32_BITS = 16, 32
 _NATIVE_PIECE_OPS = {
     "native avx512vnni": 800e9,
     "native avx2": 300e9,
@@ -170,25 +172,35 @@ def _on_devices(
         if wanted >= spec.num_layers:
             return "torch", all_away, spec.num_layers
     chosen = chosen_kernels(spec, format, threads, hardware)
-    piece = prefill_piece(spec, format, chosen)
+    piece = prefill_piece(spec, format, chosen, is_split=gpu is not None)
     demand = Demand(spec, format, chosen != "torch", context, kv, piece, threads)
     if gpu is None:
         return chosen, demand, 0
     return chosen, demand, most_gpu_layers(demand, gpu) if wish.gpu_layers is None else wish.gpu_layers
 
 
-def prefill_piece(spec: ModelSpec, format: str, kernels: str = "torch") -> int:
-    """Rows of one prefill piece: a power of two from 8 to 256 that takes about 100 ms at a modest rate.
+def prefill_piece(spec: ModelSpec, format: str, kernels: str = "torch", is_split: bool = False) -> int:
+    """Rows of one prefill piece: a power of two from 8 to 256 that takes about 100 ms at a modest rate, more
+    where fewer rows would hardly be quicker. A model ``is_split`` between processor and GPU takes no step in
+    one call of our kernels.
 
     It depends on the model and the kernels alone, so that an answer with a fixed seed repeats.
     """
-    ops_per_row = 2 * max(1, spec.num_params)
-    is_quantized = kernels != "torch" and layer_bits(spec, format, True) < _DENSE_BITS
-    stock_ops = _F32_PIECE_OPS if format in _F32_PRODUCTS else _PIECE_OPS
-    ops = _NATIVE_PIECE_OPS[kernels] if is_quantized else stock_ops
-    rows = _PIECE_S * ops / ops_per_row
-    piece = 8
-    while piece * 2 <= min(rows, 256):
+    bits = layer_bits(spec, format, kernels != "torch")
+    if bits < _DENSE_BITS:
+        ops = _PIECE_OPS if kernels == "torch" else _NATIVE_PIECE_OPS[kernels]
+        return _rows(spec, ops, _LEAST_PIECE)
+    if bits == _F32_BITS and kernels != "torch" and not is_split:
+        return MAX_ROWS  # as many as our kernels take, which are quicker than torch's with any number
+    ops = _F32_PIECE_OPS if bits == _F32_BITS or format == "f16" else _PIECE_OPS
+    return _rows(spec, ops, _LEAST_STOCK_PIECE)
+
+
+def _rows(spec: ModelSpec, ops: float, least: int) -> int:
+    """A power of two of rows with so many additions and products a second."""
+    rows = _PIECE_S * ops / (2 * max(1, spec.num_params))
+    piece = least
+    while piece * 2 <= min(rows, _MOST_PIECE):
         piece *= 2
     return piece
 

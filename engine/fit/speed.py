@@ -12,25 +12,15 @@ from dataclasses import dataclass
 from engine.calibration import Calibration
 from engine.fit.correction import correction_of
 from engine.fit.devices import CPU
-from engine.fit.kv_pages import planned_bits
-from engine.fit.scratch import MAX_ROWS
+from engine.fit.piece_parts import attention_s, head_parts, piece_parts
+from engine.fit.reads import StepBytes, kv_read_bytes, reads_of
 from engine.fit.speed_defaults import machine_default
-from engine.fit.step_parts import (
-    Speeds,
-    StepParts,
-    kv_read_bytes,
-    reads_of,
-    step_parts,
-)
-from engine.fit.step_parts import (
-    StepBytes as StepBytes,
-)
+from engine.fit.step_parts import Speeds, StepParts, step_parts
 from engine.types import LoadPlan
 
 DEFAULT_BAND = 0.5
 MEASURED_BAND = 0.12
 LEAST_BAND = 0.04
-DENSE_KV_BITS = 16
 _SPREADS = 2.0  # a band holds two standard deviations
 _PROMPT_TOKENS = 1024  # of the prediction of a first token
 
@@ -40,7 +30,7 @@ class Prediction:
     """Tokens a second of one chat at three fills of the context, and how a prompt is read.
 
     ``band`` is a fraction: 0.06 is ±6 %. ``basis``: measured on this machine | corrected by real answers too
-    | default: nothing was measured here.
+    | default: nothing was measured here, or not what this plan computes with.
     """
 
     empty: float
@@ -69,11 +59,12 @@ def prefill_s(made: LoadPlan, tokens: int, cached: int = 0) -> float:
     first = min(max(0, cached), max(0, tokens - 1))
     whole, rest = divmod(tokens - first, piece)
     seconds = sum(
-        count * _corrected(made, known, _piece_parts(made, rows, known))
+        count * _corrected(made, known, piece_parts(made, rows, known))
         for count, rows in ((whole, piece), (1, rest))
         if count and rows
     )
-    return seconds + _attention_s(made, first, tokens, known)
+    seconds += _corrected(made, known, head_parts(made, known))
+    return seconds + attention_s(made, first, tokens, known)
 
 
 def step_bytes(made: LoadPlan, tokens: int, sequences: int = 1) -> StepBytes:
@@ -133,43 +124,9 @@ def _trust(made: LoadPlan) -> tuple[float, str]:
     known = made.hardware.calibration
     if known is None or made.device != CPU:
         return DEFAULT_BAND, "default"
-    band = MEASURED_BAND * (2 if known.threads not in (0, made.threads) else 1)
     found = correction_of(known, made)
-    if found is None:
-        return band, "measured"
-    return max(LEAST_BAND, min(DEFAULT_BAND, _SPREADS * found.spread)), "corrected"
-
-
-def _piece_parts(made: LoadPlan, rows: int, known: Calibration) -> StepParts:
-    """One piece of a prompt, without what its attention reads. Few rows go the way of a step."""
-    parts = step_parts(made, 0, rows, 1, known)
-    if rows <= MAX_ROWS and made.is_native:
-        return parts
-    spec, passes = made.model, Speeds(made, known).passes
-    heads = (spec.num_heads + 2 * spec.num_kv_heads) * spec.head_dim
-    numbers = rows * (spec.hidden_size + spec.intermediate_size + heads)
-    fixed = passes.step_s + spec.num_layers * (passes.piece_layer_s + 1e-9 * numbers * passes.number_ns)
-    return StepParts(parts.memory, parts.cache, 0.0, fixed, parts.away)
-
-
-def _attention_s(made: LoadPlan, first: int, last: int, known: Calibration) -> float:
-    """Attention of the tokens from ``first`` to ``last``: every row with all positions that it sees; and,
-    where these have fewer than 16 bits, what every piece does to have them at 16.
-    """
-    spec, speeds = made.model, Speeds(made, known)
-    seen = sum(_seen(first, last, options.sliding_window) for options in spec.layers)
-    seconds = 1e-9 * speeds.passes.score_ns * seen * spec.num_heads * spec.head_dim
-    if spec.generic is None and planned_bits(made).values < DENSE_KV_BITS:
-        pieces = (last - first) / max(1, made.prefill_piece)
-        read = pieces * kv_read_bytes(made, (first + last) // 2)
-        seconds += 1e-9 * speeds.attention.piece_ns * read
-    return seconds
-
-
-def _seen(first: int, last: int, window: int | None) -> float:
-    """Σ over rows of the positions each sees."""
-    if window is None or last <= window:
-        return (last * last - first * first) / 2
-    if first >= window:
-        return float(window * (last - first))
-    return (window * window - first * first) / 2 + window * (last - window)
+    if found is not None:
+        return max(LEAST_BAND, min(DEFAULT_BAND, _SPREADS * found.spread)), "corrected"
+    if not Speeds(made, known).are_measured(reads_of(made)):
+        return DEFAULT_BAND, "default"
+    return MEASURED_BAND * (2 if known.threads not in (0, made.threads) else 1), "measured"

@@ -16,7 +16,13 @@ import torch
 from engine.calibration import Calibration, Curve
 from engine.decode.sampler import Sampler
 from engine.errors import DisturbedError, MemoryLimitError
-from engine.hardware.calibration_kernels import KernelTrials, kernel_trials, plain_reads, usual_ratio
+from engine.hardware.calibration_kernels import (
+    KernelTrials,
+    kernel_trials,
+    overlap_of,
+    plain_reads,
+    usual_ratio,
+)
 from engine.hardware.calibration_passes import KV, AttentionTrials, PassTrials
 from engine.hardware.calibration_trials import ROUNDS, PlainReads, QuickestRun, Trial, sampling
 from engine.hardware.probe import cache_bytes, ram_bytes
@@ -107,7 +113,7 @@ def _prepared(made: _Trials, memory: Memory, plain: PlainReads, threads: int) ->
         made.passes.append(passes)
         yield from _within(passes.prepare(), threads)
         for kv in KV if kernels else KV[:1]:
-            attention = AttentionTrials(runner, kernels, kv)
+            attention = AttentionTrials(runner, kernels, kv, plain)
             made.attention.append(attention)
             yield from _within(attention.prepare(), threads)
     made.draw = _draw_trial()
@@ -137,9 +143,10 @@ def _draw_trial() -> QuickestRun:
 
 
 def _result(made: _Trials, gbps: float, threads: int, when: float) -> Calibration:
-    usual = usual_ratio(made.kernels)
-    kernels = _known(each.speed(gbps, usual) for each in made.kernels)
-    passes = _known(each.speed(kernels, gbps) for each in made.passes)
+    usual, overlap = usual_ratio(made.kernels), overlap_of(made.kernels, gbps)
+    kernels = _known(each.speed(gbps, usual, overlap) for each in made.kernels)
+    passes = _known(each.speed(kernels, gbps, overlap) for each in made.passes)
+    far_ns = {each.runner: each.far_ns(gbps, overlap) for each in made.attention if each.far}
     score_ns = {each.runner: each.score_ns for each in passes}
     return Calibration(
         read_gbps=gbps,
@@ -147,7 +154,11 @@ def _result(made: _Trials, gbps: float, threads: int, when: float) -> Calibratio
         threads=threads,
         reads=_reads(made.reads, gbps, 2 * max(made.reads)),
         kernels=kernels,
-        attention=_known(each.speed(score_ns.get(each.runner, 0.0)) for each in made.attention),
+        attention=_known(
+            each.speed(score_ns.get(each.runner, 0.0), far_ns.get(each.runner, 0.0))
+            for each in made.attention
+        ),
+        overlap=overlap,
         passes=passes,
         draw_ns=1e9 * made.draw.least_s / _VOCAB if made.draw and made.draw.is_known else 0.0,
     )

@@ -99,6 +99,7 @@ def _value(kind: Any, value: Any) -> Any:
 def _is_sane(known: Calibration) -> bool:
     """Whether it is what a measurement leaves: what is divided by is above 0."""
     rates = [known.read_gbps, *(rate for _, rate in known.reads)]
+    rates += [] if known.disk_gbps is None else [known.disk_gbps]
     curves = [each.cache_ns for each in known.kernels] + [each.cache_ns for each in known.attention]
     squares = all(
         len(each.factors) == len(each.covariance) == PARTS

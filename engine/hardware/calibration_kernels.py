@@ -12,20 +12,23 @@ from statistics import median
 
 import torch
 
-from engine.calibration import KernelSpeed, rising
-from engine.fit.step_parts import alone
+from engine.calibration import OVERLAP, KernelSpeed, alone, rising, together
+from engine.fit.scratch import MAX_ROWS
 from engine.hardware.calibration_trials import PairedReads, PlainReads, QuickestRun, Trial
 from engine.native import library as native
 from engine.quant.candidates import Bench, Candidate, Memory, makers
 from engine.quant.linear import DENSE_TYPES, product_of_rows
 
 COLS, ROWS = 1536, 576  # of SmolLM2-135M's `down`; it is stacked to a size that pays for a call
-FEW, MANY = (1, 2, 4, 8, 16), (64, 256)  # rows of the input
+ROW_COUNTS = (1, 2, 4, 8, 16, 32, 64, 256)  # of the input
 MOST_READ = 96 << 20  # of one run from memory: a short one is mostly its beginning and end
-_DENSE_FEW = 8  # as many go through a kernel for few rows, see engine.quant.linear
+_STOCK_FEW = 8  # rows of torch's product of a dense matrix with vectors, see engine.quant.linear
 ODD = 1.25  # times as quick or slow as the usual kernel of ours, none really is
 NATIVE_HOMES = ("int4", "int8", "int4k", "int6h", "bf16", "int4z", "f32", "int5k", "int5", "int4h", "int5z")
-STOCK_KERNELS = ("torch bf16", "torch f32", "torch int4pack", "torch int8pack")
+_PAIRED = tuple(f"decodeck {held} " for held in NATIVE_HOMES[:5])
+PAIRED_ROWS = 8  # whose arithmetic takes about as long as reading does
+OVERLAPS = tuple(number / 10 for number in range(10, 41))  # see engine.calibration.together
+STOCK_KERNELS = ("torch bf16", "torch f32", "torch f16", "torch int4pack", "torch int8pack")
 
 
 @dataclass(slots=True)
@@ -35,19 +38,21 @@ class KernelTrials:
     name: str
     nbytes: int  # of the matrix that few rows are multiplied with
     many_bytes: int  # and many
-    from_memory: PairedReads
+    from_memory: PairedReads  # with one row,
+    with_rows: PairedReads | None  # and with `PAIRED_ROWS`
     few: dict[int, QuickestRun] = field(default_factory=dict)
     many: dict[int, QuickestRun] = field(default_factory=dict)
 
     @property
     def trials(self) -> list[Trial]:
-        return [self.from_memory, *self.few.values(), *self.many.values()]
+        paired = [self.from_memory, self.with_rows] if self.with_rows else [self.from_memory]
+        return [*paired, *self.few.values(), *self.many.values()]
 
     @property
     def is_native(self) -> bool:
         return self.name.startswith("decodeck ")
 
-    def speed(self, read_gbps: float, usual: float | None) -> KernelSpeed | None:
+    def speed(self, read_gbps: float, usual: float | None, overlap: float) -> KernelSpeed | None:
         """What was measured; None where it was not sampled. ``usual`` is the ratio of the middle one of our
         kernels, which keeps what disturbed one of them within reason.
         """
@@ -60,8 +65,31 @@ class KernelTrials:
         ratio = self.from_memory.ratio
         if usual is not None and self.is_native:
             ratio = min(usual * ODD, max(usual / ODD, ratio))
-        reading = alone(ratio / read_gbps, few[1])
+        reading = alone(ratio / read_gbps, few[1], overlap)
         return KernelSpeed(self.name, reading or ratio / read_gbps, rising(few | many))
+
+
+def overlap_of(trials: Iterable[KernelTrials], read_gbps: float) -> float:
+    """How far our kernels overlap arithmetic with reading: by it one row from memory tells what some take."""
+    measured = [each for each in map(_by_rows, trials) if each is not None]
+
+    def misses(overlap: float) -> float:
+        told = (
+            together(some, alone(one_far / read_gbps, one, overlap), overlap) / (some_far / read_gbps)
+            for one, some, one_far, some_far in measured
+        )
+        return median(abs(each - 1) for each in told)
+
+    return min(OVERLAPS, key=misses) if measured else OVERLAP
+
+
+def _by_rows(trials: KernelTrials) -> tuple[float, float, float, float] | None:
+    """Nanoseconds of a byte in the cache with one row and with some, and the ratios of both from memory."""
+    one, some, far = trials.few.get(1), trials.few.get(PAIRED_ROWS), trials.with_rows
+    if not (one and some and far and one.is_known and some.is_known and far.is_known):
+        return None
+    to_ns = 1e9 / trials.nbytes
+    return to_ns * one.least_s, to_ns * some.least_s, trials.from_memory.ratio, far.ratio
 
 
 def usual_ratio(trials: Iterable[KernelTrials]) -> float | None:
@@ -98,25 +126,27 @@ def kernel_trials(
 
 
 def _trials(name: str, memory: Memory, plain: PlainReads, cached_bytes: int, threads: int) -> KernelTrials:
-    make = makers()[name]
+    make, is_paired = makers()[name], name.startswith(_PAIRED)
     small = make(Bench((ROWS, COLS), memory, threads))
     stacked = max(1, min(cached_bytes // small.nbytes, memory.nbytes // (4 * small.nbytes)))
     large = make(Bench((stacked * ROWS, COLS), memory, threads)) if stacked > 1 else small
     whole = make(Bench((max(1, run_bytes(memory) // small.nbytes) * ROWS, COLS), memory, threads))
-    reading = PairedReads(_from_memory(whole), whole.nbytes, plain)
+    reading = PairedReads(_from_memory(whole, 1), whole.nbytes, plain)
+    with_rows = PairedReads(_from_memory(whole, PAIRED_ROWS), whole.nbytes, plain) if is_paired else None
     is_dense = large.format in DENSE_TYPES
     many_bytes = large.nbytes if is_dense else small.nbytes
-    made = KernelTrials(name, large.nbytes, many_bytes, reading)
-    for rows in FEW:
-        if rows <= _DENSE_FEW or not is_dense:
+    made = KernelTrials(name, large.nbytes, many_bytes, reading, with_rows)
+    most = MAX_ROWS if made.is_native or not is_dense else _STOCK_FEW
+    for rows in ROW_COUNTS:
+        if rows <= most:
             made.few[rows] = _again(large, rows)
-    for rows in MANY:
-        made.many[rows] = _dense_piece(large, memory, rows) if is_dense else _again(small, rows)
+        else:
+            made.many[rows] = _dense_piece(large, memory, rows) if is_dense else _again(small, rows)
     return made
 
 
-def _from_memory(kernel: Candidate) -> Callable[[], object]:
-    multiply = kernel.prepare(1)
+def _from_memory(kernel: Candidate, rows: int) -> Callable[[], object]:
+    multiply = kernel.prepare(rows)
     return lambda: multiply(kernel.cursor.next(kernel.num_copies))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
@@ -118,6 +118,19 @@ class Checkpoint:
         assert len(view) == nbytes
         self._read(view, info, offset)
 
+    def forget(self, names: Iterable[str]) -> None:
+        """Have the system drop what it holds of tensors of its own accord: the next read is one from the
+        disk. Does nothing where the system cannot be told so. Neighbours go as one: a page that two share
+        would stay, and be in the way when the system reads ahead.
+        """
+        runs: list[tuple[int, int, int]] = []  # (file, first byte, first one behind it)
+        for info in sorted((self._infos[name] for name in names), key=lambda info: (info.file, info.offset)):
+            is_next = bool(runs) and (runs[-1][0], runs[-1][2]) == (info.file, info.offset)
+            begin = runs.pop()[1] if is_next else info.offset
+            runs.append((info.file, begin, info.offset + info.nbytes))
+        for file, begin, end in runs:
+            self._files[file].forget(begin, end - begin)
+
     def tensor(self, name: str, rows: slice | None = None) -> Tensor:
         """A float tensor in its stored type (F32, F16, BF16) and shape, or some of its rows.
 
@@ -217,6 +230,12 @@ class _OpenFile:
         with self._lock:  # all threads share one position
             self._file.seek(offset)
             return self._file.readinto(view)  # type: ignore[attr-defined,no-any-return]
+
+    def forget(self, offset: int, nbytes: int) -> None:
+        """Drop whole pages of the system's cache; https://man7.org/linux/man-pages/man2/posix_fadvise.2.html"""
+        if hasattr(os, "posix_fadvise"):
+            with contextlib.suppress(OSError):  # a file system that has no such cache
+                os.posix_fadvise(self._file.fileno(), offset, nbytes, os.POSIX_FADV_DONTNEED)
 
     def _state(self) -> tuple[int, int]:
         """Size and time of change."""

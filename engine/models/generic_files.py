@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 from typing import Protocol, TypeVar
 
+import torch
 from torch import Tensor
 
 from engine.models.checkpoint import Checkpoint
@@ -23,7 +24,7 @@ Y = TypeVar("Y")
 class Files(Protocol):
     """The tensors of a model's files."""
 
-    def fill(self, out: Tensor, tensor: TensorInfo) -> Iterator[int]:
+    def fill(self, out: Tensor, tensor: TensorInfo) -> Generator[int, None, None]:
         """Read a tensor into ``out``, which has its shape in any precision; yields the bytes read so far.
 
         Raises ModelFileError where the file changed or cannot be read.
@@ -59,11 +60,30 @@ class FilesInPieces:
 
 
 class FilesAtOnce:
-    """For a step: nothing else can be done meanwhile."""
+    """For a step: nothing else can be done meanwhile. What the file has in the precision of ``out`` is read
+    to where it stays, the rest through one strip of memory: new pages take the system longer than the bytes.
+    """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
+        self._strip = torch.empty(0, dtype=torch.uint8)
 
     def fill(self, out: Tensor, tensor: TensorInfo) -> Generator[int, None, None]:
-        out.copy_(self._checkpoint.tensor(tensor.name))
+        stored = FLOAT_TYPES[tensor.type]
+        if stored == out.dtype:
+            view = out.view(-1).view(torch.uint8).numpy().data
+            self._checkpoint.read_into(view, tensor.name)
+        elif tensor.nbytes <= _SMALL_BYTES:
+            out.copy_(self._checkpoint.tensor(tensor.name))
+        else:
+            for rows in strips(tensor.shape[0], out[0].numel()):
+                out[rows] = self._read(tensor, rows).view(stored).view(-1, *tensor.shape[1:])
         yield tensor.nbytes
+
+    def _read(self, tensor: TensorInfo, rows: slice) -> Tensor:
+        """The bytes of some rows; they are there until the next ones are read."""
+        nbytes = (rows.stop - rows.start) * (tensor.nbytes // tensor.shape[0])
+        if nbytes > self._strip.numel():
+            self._strip = torch.empty(nbytes, dtype=torch.uint8)
+        self._checkpoint.read_into(self._strip[:nbytes].numpy().data, tensor.name, rows)
+        return self._strip[:nbytes]

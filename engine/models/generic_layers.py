@@ -1,4 +1,5 @@
-"""What every layer of a model that transformers runs keeps of a sequence, from config.json alone.
+"""What every layer of a model that transformers runs keeps of a sequence, and the sizes it computes with,
+from config.json alone.
 
 Knows the kinds of layers (attention, compressed attention, convolutions, running states) and the names their
 sizes have; reads plain values. Standard library only.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from engine.capabilities import CacheLayer
+from engine.capabilities import CacheLayer, Latent, Scan
 from engine.foreign import shown
 from engine.models.fields import Fields
 from engine.words import figure, tr
@@ -23,6 +24,8 @@ _MAMBA1 = frozenset({"mamba", "falcon_mamba", "jamba", "zamba"})
 _PARTS = re.compile(r"(^|_)(expert|layer|head|group|block)s?$")
 KINDS = ("layer_types", "layers_block_type", "block_types", "hybrid_override_pattern")
 """Fields that name the kind of every layer, or of the first ones again and again."""
+_HIDDEN = ("hidden_size", "n_embd", "d_model")
+_DELTA_CHUNK, _MAMBA_CHUNK = 64, 256  # tokens; what the library takes by itself
 MOST_PARTS = 1 << 16
 """No model has so many experts, layers or heads."""
 
@@ -32,7 +35,8 @@ def cache_layers(fields: Fields, model_type: str, num_layers: int, heads: int) -
     attention over all its heads, which is more than it keeps.
     """
     kinds = _kinds(fields, model_type, num_layers)
-    per_token, state = _per_token(fields, heads), _state(fields, model_type)
+    per_token, found = _per_token(fields, heads), scan(fields, model_type)
+    state = (found.conv, found.recurrent) if found else (0, 0)
     made = []
     for kind in kinds:
         conv, recurrent = state if kind in _STATE | _BOTH else (0, 0)
@@ -40,6 +44,11 @@ def cache_layers(fields: Fields, model_type: str, num_layers: int, heads: int) -
         keeps_tokens = kind not in _STATE | _NEITHER or is_unknown
         made.append(CacheLayer(per_token if keeps_tokens else 0, conv, recurrent))
     return tuple(made)
+
+
+def num_masks(fields: Fields, model_type: str, num_layers: int) -> int:
+    """How many kinds of attention there are, each with a mask of its own: one that sees all, windows."""
+    return len(set(_kinds(fields, model_type, num_layers)) - _STATE - _NEITHER)
 
 
 def _kinds(fields: Fields, model_type: str, num_layers: int) -> Sequence[str]:
@@ -84,7 +93,7 @@ def _per_token(fields: Fields, heads: int) -> int:
     latent = fields.integer("kv_lora_rank", 0, least=0)
     if latent:
         return latent + fields.integer("qk_rope_head_dim", 64)
-    hidden = _first(fields, ("hidden_size", "n_embd", "d_model"), 0)
+    hidden = _first(fields, _HIDDEN, 0)
     dim = fields.integer("head_dim", 0, least=0) or hidden // max(1, heads)
     value_dim = fields.integer("v_head_dim", 0, least=0) or dim
     return kv_heads(fields, heads) * (dim + value_dim)
@@ -97,43 +106,55 @@ def kv_heads(fields: Fields, heads: int) -> int:
     return _first(fields, ("num_key_value_heads", "num_kv_heads", "n_head_kv"), heads)
 
 
-def _state(fields: Fields, model_type: str) -> tuple[int, int]:
-    """Numbers of a layer's convolution and of its running state; zeros where it is of no known kind."""
+def scan(fields: Fields, model_type: str) -> Scan | None:
+    """The sizes of the layers with a state or a convolution; None where there are none of a known kind."""
     if fields.get("conv_L_cache") is not None:  # LFM2: a short convolution alone
-        return fields.integer("hidden_size") * fields.integer("conv_L_cache"), 0
+        return Scan("conv", fields.integer("hidden_size"), 1, fields.integer("conv_L_cache"))
     if fields.get("linear_key_head_dim") is not None:  # gated delta rule, arXiv 2412.06464
-        keys = fields.integer("linear_num_key_heads") * fields.integer("linear_key_head_dim")
-        values = fields.integer("linear_num_value_heads") * fields.integer("linear_value_head_dim")
-        kernel = fields.integer("linear_conv_kernel_dim", 4)
-        return (2 * keys + values) * kernel, values * fields.integer("linear_key_head_dim")
+        return Scan(
+            "joint delta" if model_type == "qwen3_next" else "delta",
+            fields.integer("linear_num_value_heads"),
+            fields.integer("linear_value_head_dim"),
+            fields.integer("linear_conv_kernel_dim", 4),
+            fields.integer("linear_num_key_heads"),
+            fields.integer("linear_key_head_dim"),
+            _DELTA_CHUNK,
+        )
     if isinstance(given := fields.get("linear_attn_config"), dict):  # Kimi delta attention, arXiv 2510.26692
         own = Fields(fields.source, given)
-        width = own.integer("num_heads") * own.integer("head_dim")
-        return 3 * width * own.integer("short_conv_kernel_size", 4), width * own.integer("head_dim")
+        heads, dim = own.integer("num_heads"), own.integer("head_dim")
+        return Scan("kda", heads, dim, own.integer("short_conv_kernel_size", 4), heads, dim, _DELTA_CHUNK)
     return _mamba(fields, model_type)
 
 
-def _mamba(fields: Fields, model_type: str) -> tuple[int, int]:
-    """State space layers: Mamba (arXiv 2312.00752) keeps `inner` channels, Mamba 2 (arXiv 2405.21060) also
-    the inputs and outputs of its groups.
+def _mamba(fields: Fields, model_type: str) -> Scan | None:
+    """State space layers: Mamba (arXiv 2312.00752) keeps channels, each a head of one number; Mamba 2 (arXiv
+    2405.21060) has larger heads, and inputs and outputs in groups.
     """
     state = _first(fields, ("mamba_d_state", "ssm_state_size", "state_size"), 0)
     kernel = _first(fields, ("mamba_d_conv", "conv_kernel", "conv_kernel_size"), 4)
     if not state:
-        return 0, 0
+        return None
+    inner = _first(fields, ("mamba_expand", "expand"), 2) * _first(fields, _HIDDEN, 0)
     if model_type in _MAMBA1:
-        expand = _first(fields, ("mamba_expand", "expand"), 2)
-        inner = expand * fields.integer("hidden_size")
         if model_type in _ALL_STATE:
             inner = fields.integer("intermediate_size", inner)
-        return inner * kernel, inner * state
+        return Scan("mamba", inner, 1, kernel, key_dim=state)
     heads = _first(fields, ("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "num_heads"), 1)
     own_dim = "head_dim" if model_type == "mamba2" else "mamba_d_head"
     dim = _first(fields, (own_dim, "mamba_head_dim", "mamba_headdim"), 0)
-    expand = _first(fields, ("mamba_expand", "expand"), 2)
-    inner = heads * dim or expand * fields.integer("hidden_size")  # the size of a head may be "auto"
     groups = _first(fields, ("mamba_n_groups", "mamba_ngroups", "n_groups"), 1)
-    return (inner + 2 * groups * state) * kernel, inner * state
+    chunk = max(1, _first(fields, ("mamba_chunk_size", "chunk_size"), _MAMBA_CHUNK))
+    return Scan("mamba2", heads, dim or inner // max(1, heads), kernel, groups, state, chunk)
+
+
+def latent(fields: Fields) -> Latent | None:
+    """The sizes of heads made of compressed keys and values; None where they are not."""
+    if not fields.integer("kv_lora_rank", 0, least=0) or fields.get("qk_nope_head_dim") is None:
+        return None
+    rotated = fields.integer("qk_rope_head_dim", 64)
+    kept = fields.integer("qk_nope_head_dim")
+    return Latent(kept + rotated, rotated, fields.integer("v_head_dim", kept))
 
 
 def _first(fields: Fields, names: Sequence[str], default: int) -> int:

@@ -9,15 +9,16 @@ experts stacked into one tensor) is asked of the library, see generic_weights.py
 from __future__ import annotations
 
 import contextlib
-import functools
+import math
 import weakref
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from torch import Tensor
+from torch.nn import Parameter
 from transformers import CONFIG_MAPPING
 from transformers.core_model_loading import set_param_for_module
 from transformers.modeling_utils import LoadStateDictConfig
@@ -31,9 +32,9 @@ from engine.models.generic_placement import DeviceMap, LayerWeights, device_map,
 from engine.models.generic_runner import GenericRunner
 from engine.models.generic_weights import GenericWeights, Target
 from engine.models.strips import StripReader
+from engine.quant.arena import Arena, aligned
 from engine.quant.linear import DENSE_TYPES
 from engine.types import LoadPlan, ModelSpec
-from engine.waiting import drained
 
 # Of a config.json: which code computes it, what it returns, and code that is not in the library.
 _WORDS = """
@@ -82,9 +83,9 @@ def load(plan: LoadPlan, checkpoint: Checkpoint) -> Generator[LoadProgress, None
                 set_param_for_module(model, name, tensor.to(places.device), weights.info, None)
             del made
             yield LoadProgress(0.03 + 0.94 * done / total, "weights")
-    close = ours(spec, lambda: _finish(plan, model, weights, places, on_disk))
-    runner = GenericRunner(model, spec)
-    weakref.finalize(runner, close).atexit = False
+    disk = ours(spec, lambda: _finish(plan, model, weights, places, on_disk))
+    runner = GenericRunner(model, spec, disk.layer_bytes if disk else 0)
+    weakref.finalize(runner, _release, model, disk).atexit = False
     return runner
 
 
@@ -153,32 +154,53 @@ def _plain(value: object) -> Any:
 
 def _finish(
     plan: LoadPlan, model: Any, weights: GenericWeights, places: DeviceMap, on_disk: dict[int, list[Target]]
-) -> Callable[[], None]:
+) -> _Disk | None:
     """What the library does behind the last weight: tie the head, compute the tables that no file holds. Then
-    the layers on the disk. Returns what gives all of it back.
+    the layers on the disk, if there are any.
     """
     for target in (target for layer in on_disk.values() for target in layer):
         weights.info.missing_keys -= target.names
+        for name in target.names:
+            _expect(model, name, target.dtype)
     settings = LoadStateDictConfig(device_map=places.by_module)
     model._finalize_model_loading(model, settings, weights.info)
     if not on_disk:
-        return functools.partial(_release, model, None)
-    disk = _Disk(plan, weights)
+        return None
+    disk = _Disk(plan, weights, max(_held_bytes(targets) for targets in on_disk.values()))
     for index, targets in on_disk.items():
         layer = model.get_submodule(places.layer_name(index))
         read_when_run(layer, places.device, disk.layer(targets, f"{places.layer_name(index)}."))
-    return functools.partial(_release, model, disk)
+    return disk
+
+
+def _expect(model: Any, name: str, dtype: torch.dtype) -> None:
+    """Have a parameter on `meta` in the precision that its tensor will come in: accelerate rounds to it."""
+    module, _, own = name.rpartition(".")
+    parameters = model.get_submodule(module)._parameters
+    parameters[own] = Parameter(parameters[own].to(dtype), requires_grad=False)
+
+
+def _held_bytes(targets: Sequence[Target]) -> int:
+    """Bytes of a layer's weights in an arena."""
+    return sum(aligned(math.prod(target.shape) * target.dtype.itemsize) for target in targets)
 
 
 class _Disk:
-    """The files of a model whose layers are not all in memory, open for as long as it is loaded: a folder
-    that is moved or deleted meanwhile does no harm.
+    """The files of a model whose layers are not all in memory, open for as long as it is loaded (a folder
+    that is moved or deleted meanwhile does no harm), and the memory that these layers take turns in.
     """
 
-    def __init__(self, plan: LoadPlan, weights: GenericWeights) -> None:
+    def __init__(self, plan: LoadPlan, weights: GenericWeights, layer_bytes: int) -> None:
+        """``layer_bytes`` are those of the widest layer."""
         self._weights = weights
         self._checkpoint = Checkpoint(plan.model)
         self._files = FilesAtOnce(self._checkpoint)
+        self._arena = Arena(layer_bytes)
+
+    @property
+    def layer_bytes(self) -> int:
+        """Bytes of the memory that stays for them."""
+        return self._arena.nbytes
 
     def layer(self, targets: Sequence[Target], prefix: str) -> LayerWeights:
         """The weights of a layer, whose names begin with ``prefix``."""
@@ -186,10 +208,12 @@ class _Disk:
         return LayerWeights(names, lambda: self._read(targets, prefix))
 
     def _read(self, targets: Sequence[Target], prefix: str) -> dict[str, Tensor]:
-        made: dict[str, Tensor] = {}
-        for target in targets:
-            made |= drained(self._weights.read(target, self._files))
+        self._arena.restart()  # one layer after another computes
+        made = self._weights.read_layer(targets, self._files, self._empty)
         return {name.removeprefix(prefix): tensor for name, tensor in made.items()}
+
+    def _empty(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        return self._arena.take(math.prod(shape) * dtype.itemsize).view(dtype).view(shape)
 
     def close(self) -> None:
         self._checkpoint.close()

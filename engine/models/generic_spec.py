@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.capabilities import Capabilities, GenericOptions
+from engine.capabilities import Capabilities, Experts, GenericOptions
 from engine.errors import UnsupportedModelError
 from engine.foreign import printable, shown
 from engine.models import generic_layers
@@ -28,10 +28,18 @@ _LACKED: tuple[Feature, ...] = (
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _HIDDEN = ("hidden_size", "n_embd", "d_model", "dim")
 _INNER = ("intermediate_size", "moe_intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size")
-_HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
+_HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads")
 _CONTEXT = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 _CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "num_selected_experts")
+_WIDTHS: tuple[str, ...] = (
+    "moe_intermediate_size",
+    "intermediate_size",
+    "expert_ffn_hidden_size",
+    "ffn_hidden_size",
+)
+_WIDTHS += ("shared_intermediate_size", "shared_expert_intermediate_size", "intermediate_size_mlp")
+_WIDTHS += ("moe_shared_expert_intermediate_size",)
 _UNKNOWN_CONTEXT = 4096  # of a model that does not say what it was trained for
 _EXPERT = re.compile(r"\bexperts?\b|block_sparse_moe\.(input|output)_linear|\.mlp\.(input|output)_linear")
 
@@ -100,6 +108,10 @@ def from_config(
         capabilities=capabilities(not any(layer.has_state for layer in cache)),
         is_stepwise=model_type in STEPWISE,
         read_fraction=_read_fraction(fields, tensors),
+        num_masks=generic_layers.num_masks(fields, model_type, num_layers),
+        scan=generic_layers.scan(fields, model_type),
+        latent=generic_layers.latent(fields),
+        experts=_experts(fields, tensors),
     )
     return ModelSpec(
         path=str(folder),
@@ -187,3 +199,18 @@ def _read_fraction(fields: Fields, tensors: tuple[TensorInfo, ...]) -> float:
     of_experts = sum(tensor.nbytes for tensor in tensors if _EXPERT.search(tensor.name))
     left = of_experts * (1 - min(1.0, chosen / experts))
     return 1 - left / max(1, total)
+
+
+def _experts(fields: Fields, tensors: tuple[TensorInfo, ...]) -> Experts | None:
+    """The sizes of a feed-forward part of experts: of those that config.json names, what matrices have."""
+    within = {size for tensor in tensors if _EXPERT.search(tensor.name) for size in tensor.shape}
+    beside = {size for tensor in tensors if not _EXPERT.search(tensor.name) for size in tensor.shape}
+    if not within:
+        return None
+    widths = [fields.integer(name, 0, least=0) for name in _WIDTHS]
+    widths.append(fields.integer("n_shared_experts", 0, least=0) * widths[0])
+    width, dense = (  # gate and input may be one matrix
+        max((each for each in widths if each in sizes or 2 * each in sizes), default=0)
+        for sizes in (within, beside)
+    )
+    return Experts(_integer(fields, _EXPERTS, 1), _integer(fields, _CHOSEN, 1), width, dense)

@@ -83,6 +83,23 @@ _EAGER = """
 EAGER = frozenset(_EAGER.split())
 """Whose attention transformers computes with all scores in memory at once."""
 
+SCORE_BYTES = dict.fromkeys(EAGER, (8, 10)) | {
+    "bloom": (16, 14),
+    "falcon": (9, 9),  # torch has no flash attention for a head of keys that is not repeated
+    "flint": (12, 12),
+    "gpt_neo": (12, 11),
+    "gpt_neox_japanese": (16, 8),
+    "gpt_oss": (12, 6),
+    "mimo_v2_flash": (10, 5),
+    "mpt": (12, 12),
+    "xglm": (8, 4),
+}
+"""model_type → bytes that its attention holds for a score, in float32 and in 16 bits; measured. Most hold the
+scores, and those before and behind the softmax, which is float32."""
+
+ALL_EXPERTS = frozenset({"llama4_text"})
+"""Whose experts compute every row, whichever it chose."""
+
 _ROUTED = """
     axk1 axk2 beam deepseek_v3 deepseek_v32 dots1 dots3_note_text ernie4_5_moe exaone_moe glm4_moe
     glm4_moe_lite glm_moe_dsa hy_v3 mimo_v2_flash nemotron_h sarvam_mla sarvam_moe solar_open

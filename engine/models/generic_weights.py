@@ -7,7 +7,7 @@ tensors of a file may be stacked into one. Knows tensors and names; not where a 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +33,7 @@ from engine.models.generic_spec import text_tensors
 from engine.models.layout import missing_tensors
 from engine.quant.dequantize import FLOAT_TYPES
 from engine.types import ModelSpec, TensorInfo
+from engine.waiting import drained
 from engine.words import tr
 
 _NAMES = 500  # that are looked up in one piece, in some tens of milliseconds
@@ -70,6 +71,11 @@ class Target:
         """All tensors of the model that come of it."""
         patterns = self.rule.target_patterns if self.rule is not None else [self.name]
         return {self.name.replace(patterns[0], pattern) for pattern in patterns}
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether the bytes of the files are read to where they stay: the library changes nothing of them."""
+        return self.rule is None or self.stack() is not None
 
     def stack(self) -> list[list[_Source]] | None:
         """The sources by pattern, where the rule lays them one behind the other (the experts of a layer),
@@ -129,17 +135,36 @@ class GenericWeights:
 
         Raises ModelFileError where the files cannot be read or hold what does not fit together.
         """
-        stack = target.stack()
-        if target.rule is not None and stack is None:
+        if not target.is_placed:
             return (yield from self._convert(target, files))
         out = torch.empty(target.shape, dtype=target.dtype)
-        places = [(target.sources[0], out)] if stack is None else self._places(target, stack, out)
         done = 0
-        for source, place in places:
-            for read in files.fill(place, source.tensor):
+        for tensor, place in self._places(target, out):
+            for read in files.fill(place, tensor):
                 yield done + read
-            done += source.tensor.nbytes
+            done += tensor.nbytes
         return {target.name: out}
+
+    def read_layer(
+        self, targets: Sequence[Target], files: Files, empty: Callable[..., Tensor]
+    ) -> dict[str, Tensor]:
+        """What `read` gives of some targets, in memory that ``empty`` gives as torch's own does (what the
+        library's operations make has its own). Bytes come in the order of the files: a system reads ahead,
+        and the experts of a layer lie in another order than in the model.
+
+        Raises ModelFileError as `read` does.
+        """
+        made: dict[str, Tensor] = {}
+        places: list[tuple[TensorInfo, Tensor]] = []
+        for target in targets:
+            if target.is_placed:
+                made[target.name] = empty(target.shape, dtype=target.dtype)
+                places += self._places(target, made[target.name])
+            else:
+                made |= drained(self._convert(target, files))
+        for tensor, place in sorted(places, key=lambda each: (each[0].file, each[0].offset)):
+            drained(files.fill(place, tensor))
+        return made
 
     def _convert(self, target: Target, files: Files) -> Generator[int, None, dict[str, Tensor]]:
         """What the library's own operations make of the sources."""
@@ -164,11 +189,12 @@ class GenericWeights:
                 raise self._misfit(target, said, shape=list(tensor.shape))
         return made
 
-    def _places(
-        self, target: Target, stack: list[list[_Source]], out: Tensor
-    ) -> list[tuple[_Source, Tensor]]:
-        """Where each tensor of a stack lies in it."""
-        places: list[tuple[_Source, Tensor]] = []
+    def _places(self, target: Target, out: Tensor) -> list[tuple[TensorInfo, Tensor]]:
+        """Where each tensor of the files lies in a target's own."""
+        stack = target.stack()
+        if stack is None:
+            return [(target.sources[0].tensor, out)]
+        places: list[tuple[TensorInfo, Tensor]] = []
         first = 0
         for sources in stack:
             rows = sources[0].tensor.shape[0] if sources else 0
@@ -176,7 +202,7 @@ class GenericWeights:
             if len(sources) != target.shape[0] or any(each.tensor.shape != shape for each in sources):
                 said = tr("{path}: tensor {tensor} is not one of {count} alike.")
                 raise self._misfit(target, said, count=target.shape[0])
-            places += [(source, out[index, first : first + rows]) for index, source in enumerate(sources)]
+            places += [(each.tensor, out[index, first : first + rows]) for index, each in enumerate(sources)]
             first += rows
         if first != target.shape[1]:
             said = tr("{path}: tensor {tensor} is of {rows} rows where the model has {needed}.")

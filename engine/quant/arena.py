@@ -14,6 +14,11 @@ from torch import Tensor
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
+def aligned(nbytes: int) -> int:
+    """Bytes of an arena that so many take."""
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
 class Arena:
     """One piece of memory that is handed out in slices. Pages are taken from the system as they are written,
     and given back when the last tensor on them is gone.
@@ -27,11 +32,20 @@ class Arena:
         self._memory = _reserve(max(1, nbytes))
         self._used = 0
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all of it."""
+        return self._memory.numel()
+
+    def restart(self) -> None:
+        """Hand out the same memory again: nobody may use what was taken before."""
+        self._used = 0
+
     def take(self, nbytes: int) -> Tensor:
         """The next ``nbytes`` as uint8, from a boundary of 64 bytes on; what is in them is not defined."""
         assert nbytes <= self._memory.numel() - self._used, "the arena is as large as the plan's matrices"
         taken = self._memory[self._used : self._used + nbytes]
-        self._used += -(-nbytes // ALIGNMENT) * ALIGNMENT
+        self._used += aligned(nbytes)
         return taken
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import zip_longest
 
+from engine.errors import WishError
 from engine.foreign import shown
 from engine.text.tokenizer import Tokenizer
 from engine.words import tr
@@ -35,6 +36,16 @@ def difference(target: Tokenizer, draft: Tokenizer) -> str:
         said = tr("its answers end with {tokens}, the model's with {others}")
         return said.format(tokens=_ids(draft.eos_ids), others=_ids(target.eos_ids))
     return ""
+
+
+def check_same(target: Tokenizer, draft: Tokenizer, name: str) -> None:
+    """Raise WishError where the draft model called ``name`` has another vocabulary than its target."""
+    found = difference(target, draft)
+    if found:
+        raise WishError(
+            tr("{name} cannot draft for this model: {reason}.").format(name=name, reason=found),
+            tr("Choose a smaller model of the same family."),
+        )
 
 
 def _meaning(spelling: bytes) -> bytes:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,14 @@ import pytest
 
 from app import cli, fit_command
 from app.fit_command import Question
+from engine.calibration import Calibration, KernelSpeed, PassSpeed
 from engine.fit.guard import LEVELS
-from engine.hardware import presence
+from engine.hardware import presence, probe
 from engine.hardware.gpus import GpuProbe
+from engine.machine import Gpu
 from engine.types import LoadSpec
-from tests.engine.fit.test_devices import GB, GPU
+from tests.engine.fit.test_devices import GB, GPU, machine
+from tests.engine.models.generic_models import generic_folder
 from tests.engine.models.writers import TINY, tiny_state, write_llama_gguf
 from tests.engine.tiny import tiny_folder
 
@@ -94,13 +99,70 @@ def test_a_table_for_people_says_the_same(model: Path, capsys: pytest.CaptureFix
     assert {line.split()[0] for line in printed.out.splitlines() if line} >= {"format", "f32", "bf16", "int4"}
 
 
-def test_a_draft_model_is_part_of_the_plan(
-    folder: Path, model: Path, capsys: pytest.CaptureFixture[str]
+def fixed(monkeypatch: pytest.MonkeyPatch, *gpus: Gpu) -> None:
+    """A machine with 8 GB free and these GPUs."""
+    monkeypatch.setattr(probe, "probe", lambda _: machine(ram_free=8 * GB))
+    monkeypatch.setattr(presence, "may_have_gpu", lambda: bool(gpus))
+    monkeypatch.setattr(GpuProbe, "read", lambda _: gpus)
+
+
+def test_every_format_says_what_its_speed_rests_on(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    known = Calibration(
+        read_gbps=10.0,
+        kernels=(KernelSpeed("torch bf16", 0.1, ((1, 0.1),)),),
+        passes=(PassSpeed("torch", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),),
+    )
+    monkeypatch.setattr(probe, "probe", lambda _: replace(machine(ram_free=8 * GB), calibration=known))
+    assert cli.main(["fit", "--model", str(model), "--format", "all", "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out
+    measured, estimated = re.findall(r"Speeds of (.+) are ±\d+ %, (?:measured|estimated)", printed)
+    assert "bf16" in measured and "f32" in estimated and "f32" not in measured
+    assert cli.main(["fit", "--model", str(model), "--format", "bf16", "--device", "cpu"]) == 0
+    assert "Speeds are ±12 %, measured on this machine." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("layers", [0, 1, 3])
+def test_memory_and_what_is_spare_add_up_to_what_is_free(
+    layers: int, model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fixed(monkeypatch, *([GPU] if layers else []))
+    options = ("--context", "1000000", "--format", "bf16", "--gpu-layers", str(layers))
+    assert cli.main(["fit", "--model", str(model), *options]) == 0
+    printed = capsys.readouterr().out
+    row = next(line for line in printed.splitlines() if line.startswith("bf16"))
+    taken = re.findall(r"\d+\.\d\d", row)[: 2 if layers else 1]  # in the order of the devices
+    free = GPU.free_bytes if layers else 8 * GB
+    assert free is not None
+    spare = re.search(r"(\d+\.\d\d) GB spare", printed)
+    assert spare is not None
+    assert float(taken[-1]) > 0.1
+    assert float(taken[-1]) + float(spare[1]) == pytest.approx(free / GB, abs=0.011)
+    assert "Memory and what is spare leave out the program itself, 0.28 GB." in printed
+
+
+def test_a_draft_model_is_part_of_the_plan(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     alone = fit(capsys, "--model", str(folder), "--context", "128")["plans"][0]
-    both = fit(capsys, "--model", str(folder), "--context", "128", "--draft", str(model))["plans"][0]
+    both = fit(capsys, "--model", str(folder), "--context", "128", "--draft", str(folder))["plans"][0]
     assert both["bytes"]["weights"] > alone["bytes"]["weights"]
     assert any("draft model" in reason for reason in both["reasons"])
+
+
+def test_a_draft_model_that_would_not_be_loaded_is_no_part_of_a_plan(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tiny_folder(tmp_path / "Other")
+    text = other / "tokenizer.json"
+    text.write_text(text.read_text().replace('"a":', '"zz":'))
+    stuck = generic_folder(tmp_path / "Stuck", "mamba")
+    capsys.readouterr()
+    refused = {other: "Other cannot draft for this model", stuck: "Stuck cannot go with a draft model"}
+    for draft, words in refused.items():
+        assert cli.main(["fit", "--model", str(folder), "--draft", str(draft)]) == 2
+        said = capsys.readouterr()
+        assert (said.out, said.err.count("\n")) == ("", 1)
+        assert words in said.err
 
 
 @pytest.mark.parametrize(

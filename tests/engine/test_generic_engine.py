@@ -16,10 +16,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from engine import disk_rate
+from engine.calibration import Calibration
 from engine.engine import Engine
 from engine.errors import UnsupportedModelError
-from engine.events import Finished, Loaded
+from engine.events import Finished, Loaded, LoadProgress
+from engine.fit.generic_bytes import layer_bytes
 from engine.fit.plan import plan
+from engine.fit.speed import step_s
 from engine.hardware.probe import probe
 from engine.models.spec import read_spec
 from engine.types import GenerateRequest, LoadPlan, LoadSpec, Message, SamplingParams
@@ -137,17 +141,46 @@ def test_answers_together_equal_answers_alone(folder: Path) -> None:
     assert [end.stats.token_ids for end in ends if end] == alone
 
 
-def test_a_model_with_layers_on_the_disk_answers_the_same(folder: Path) -> None:
-    expected = answer(loaded(folder)[0], "on disk").stats.token_ids
+def make_poor_plan(folder: Path, known: Calibration | None) -> LoadPlan:
+    """Some layers have no room in memory."""
     whole = make_plan(folder)
     free = whole.bytes.total - whole.bytes.overhead - 1
     wish = LoadSpec(str(folder), format="f32", context=256, threads=1)
-    poor = plan(whole.model, replace(probe(), ram_free_bytes=free), wish)
+    poor = plan(whole.model, replace(probe(), ram_free_bytes=free, calibration=known), wish)
     assert poor.disk_layers > 0
-    engine = Engine()
+    return poor
+
+
+@pytest.mark.parametrize("known", [None, Calibration(read_gbps=10.0)])
+def test_a_model_with_layers_on_the_disk_answers_the_same(
+    known: Calibration | None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the rate of the disk is measured for a calibration or waits for one."""
+    monkeypatch.setattr(disk_rate, "LEAST_BYTES", 1)
+    expected = answer(loaded(folder)[0], "on disk").stats.token_ids
+    poor, engine = make_poor_plan(folder, known), Engine()
     list(engine.load(poor))
-    assert engine.memory().weights_bytes == poor.bytes.weights
+    report = engine.memory()
+    assert report.weights_bytes == poor.bytes.weights
+    assert report.working_bytes >= max(layer_bytes(poor.model, "f32")[-poor.disk_layers :])
     assert answer(engine, "on disk").stats.token_ids == expected
+
+
+def test_a_load_measures_the_disk_that_layers_come_from(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_rate, "LEAST_BYTES", 1)
+    path, poor = tmp_path / "kernel-times.json", make_poor_plan(folder, Calibration(read_gbps=10.0))
+    *told, end = Engine(kernel_times=path).load(poor)
+    assert isinstance(end, Loaded)
+    progress = [each for each in told if isinstance(each, LoadProgress)]
+    assert "disk" in [each.phase for each in progress]
+    assert [each.fraction for each in progress] == sorted(each.fraction for each in progress)
+    known = end.plan.hardware.calibration
+    assert known is not None and known.disk_gbps is not None and known.disk_gbps > 0
+    assert probe(path).calibration == known
+    assert end.plan.disk_layers == poor.disk_layers
+    assert step_s(end.plan, 1) != step_s(poor, 1)
 
 
 def test_cancel_leaves_a_usable_engine(folder: Path) -> None:

@@ -13,14 +13,17 @@ from engine.decode.scheduler import TimedStep
 from engine.engine import Engine
 from engine.events import Calibrated, Calibrating, Event, Finished
 from engine.fit.correction import correction_of
+from engine.fit.disk import disk_bytes
 from engine.fit.plan import plan
-from engine.fit.speed import predict
+from engine.fit.speed import predict, step_s
 from engine.fit.step_parts import step_parts
 from engine.hardware.calibration_file import CalibrationFile
 from engine.hardware.probe import probe
-from engine.learning import LEAST_STEPS, LENGTHS, SpeedLearning, observed
+from engine.learning import LEAST_STEPS, LENGTHS, SpeedLearning, TimingDisk, observed
 from engine.models.spec import read_spec
 from engine.types import GenerateRequest, LoadPlan, LoadSpec, Message, SamplingParams
+from engine.waiting import drained
+from tests.engine.models.generic_models import generic_folder
 from tests.engine.tiny import tiny_folder
 from tests.fakes import HARDWARE, make_spec
 
@@ -35,6 +38,26 @@ def measuring(threads: int) -> Generator[float, None, Calibration]:
 def made(known: Calibration | None = KNOWN) -> LoadPlan:
     hardware = replace(HARDWARE, calibration=known)
     return plan(make_spec(), hardware, LoadSpec("/models/tiny.gguf", format="bf16", threads=2))
+
+
+def disk_of(gbps: float | None) -> TimingDisk:
+    """A disk that is as quick as that."""
+
+    def timing(made: LoadPlan) -> Generator[None, None, float | None]:
+        yield
+        return gbps
+
+    return timing
+
+
+def spilled(folder: Path, known: Calibration | None = KNOWN) -> LoadPlan:
+    """Some layers have no room in memory."""
+    spec, wish = read_spec(str(folder)), LoadSpec(str(folder), format="f32", context=128)
+    hardware = replace(HARDWARE, ram_total_bytes=1 << 33, ram_free_bytes=1 << 33, calibration=known)
+    need = plan(spec, hardware, wish).bytes
+    made = plan(spec, replace(hardware, ram_free_bytes=need.total - need.overhead - 1), wish)
+    assert made.disk_layers
+    return made
 
 
 def steps(count: int, times: float, first: int = 10) -> list[TimedStep]:
@@ -93,6 +116,54 @@ def test_a_run_that_was_held_up_all_along_is_not_believed() -> None:
     found = correction_of(event.calibration, made())
     assert found is not None
     assert found.factors == pytest.approx((1.0,) * 5, abs=0.05)
+
+
+@pytest.fixture(scope="module")
+def generic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return generic_folder(tmp_path_factory.mktemp("generic") / "m", "mixtral")
+
+
+def test_the_rate_of_the_disk_is_kept_and_predicted_with(generic: Path, tmp_path: Path) -> None:
+    path, poor = tmp_path / "kernel-times.json", spilled(generic)
+    quick, slow = (
+        drained(SpeedLearning(path, measuring, disk_of(gbps)).with_disk(poor)) for gbps in (2.0, 0.02)
+    )
+    assert CalibrationFile(path, HARDWARE).read() == replace(KNOWN, disk_gbps=0.02)
+    assert slow.hardware.calibration == replace(KNOWN, disk_gbps=0.02)
+    assert (slow.disk_layers, slow.bytes, slow.spilled) == (poor.disk_layers, poor.bytes, poor.spilled)
+    longer = step_s(slow, 10) - step_s(quick, 10)
+    assert longer == pytest.approx(disk_bytes(poor.model, poor.disk_layers) * (1 / 0.02e9 - 1 / 2e9))
+    assert slow.slowdown > quick.slowdown
+    assert any(f"about {slow.slowdown:.1f} times slower" in reason for reason in slow.reasons)
+
+
+def test_a_rate_that_was_measured_first_waits_for_the_rest(generic: Path, tmp_path: Path) -> None:
+    path, poor = tmp_path / "kernel-times.json", spilled(generic, None)
+    learning = SpeedLearning(path, measuring, disk_of(0.5))
+    assert drained(learning.with_disk(poor)) is poor
+    assert CalibrationFile(path, HARDWARE).read() is None
+    *_, event = learning.calibrating(made(None))
+    assert event == Calibrated(replace(KNOWN, disk_gbps=0.5))
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_new_measurement_of_the_machine_keeps_the_rate_of_its_disk(is_new: bool, tmp_path: Path) -> None:
+    """Nothing of a disk is measured then, whether this run of the program learnt it or an earlier one."""
+    path, known = tmp_path / "kernel-times.json", replace(KNOWN, disk_gbps=0.5)
+    learning = SpeedLearning(path, measuring)
+    CalibrationFile(path, HARDWARE).keep(known)
+    if is_new:
+        learning.learn(made(known), steps(40, 1.1))
+    *_, event = learning.calibrating(made(known))
+    assert event == Calibrated(known)
+    assert CalibrationFile(path, HARDWARE).read() == known
+
+
+def test_a_plan_without_layers_on_the_disk_stays_as_it_is(tmp_path: Path) -> None:
+    path, fits = tmp_path / "kernel-times.json", made()
+    assert drained(SpeedLearning(path, measuring, disk_of(None)).with_disk(fits)) is fits
+    assert drained(SpeedLearning(path, measuring).with_disk(fits)) is fits
+    assert CalibrationFile(path, HARDWARE).read() is None
 
 
 def test_the_engine_times_its_answers(tmp_path: Path) -> None:

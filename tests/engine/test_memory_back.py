@@ -189,3 +189,26 @@ def test_a_c_library_that_keeps_nothing_is_no_error(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(heap.ctypes, "CDLL", lambda _: Library())
     heap.trim()
+    heap.expect_blocks(1 << 20)
+
+
+AGAIN = """
+import resource, torch
+from engine.hardware import heap
+if {keeps}: heap.expect_blocks(16 << 20)
+def piece(): return [torch.ones(1 << 18) for _ in range(8)]  # of 1 MB
+def faults(): return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+piece(), piece()
+before = faults()
+for _ in range(10): piece()
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other C libraries have rules of their own")
+def test_memory_that_is_freed_and_taken_again_does_not_come_from_the_system() -> None:
+    def faults(keeps: bool) -> int:
+        command = [sys.executable, "-c", AGAIN.format(keeps=keeps)]
+        return int(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+
+    assert faults(keeps=False) > 1000 > 100 > faults(keeps=True)

@@ -118,6 +118,16 @@ def test_a_gpu_takes_the_whole_model_or_nothing(
     assert found.bytes.weights == weight_bytes(spec, "bf16")
 
 
+@pytest.mark.parametrize("free", [10**10, 10**8])
+def test_what_is_spare_is_what_the_device_of_the_model_has_left(free: int, spec: ModelSpec) -> None:
+    gpu = Gpu(0, "test", "cuda", 10**10, free, ("f32", "bf16"))
+    found = made(spec, replace(MACHINE, gpus=(gpu,)), device="cuda:0")
+    spare = found.devices[-1].spare_bytes
+    assert spare is not None
+    assert (found.verdict == "no") == (spare < 0) == (free == 10**8)
+    assert f"{abs(spare) / 1e9:.2f} GB" in found.reasons[0]
+
+
 def test_a_model_is_not_split_between_devices(spec: ModelSpec) -> None:
     gpu = Gpu(0, "test", "cuda", 10**10, 10**10, ("f32", "bf16"))
     with pytest.raises(WishError, match="cannot be split"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -78,6 +79,33 @@ def test_a_refusal_names_the_draft_model_where_it_is_that() -> None:  # B052
     assert what_fits(short) == "It fits without the draft model."
     assert without_draft(short).verdict != "no"
     assert made_for(target + own, draft).verdict != "no"
+
+
+@pytest.mark.parametrize("wanted", [30, 40, 99])
+def test_a_refusal_names_the_layers_that_a_gpu_has_room_for(wanted: int) -> None:
+    gpu = replace(GPU, free_bytes=GB // 2, total_bytes=GB)
+    hardware = machine(gpu, ram_free=8 * GB)
+    made = plan(SPEC, hardware, wish(format="bf16", gpu_layers=wanted))
+    assert made.verdict == "no"
+    found = re.fullmatch(r"It fits with (\d+) layers on the GPU\.", what_fits(made))
+    assert found is not None
+    layers = int(found[1])
+    assert 0 < layers < wanted
+    assert plan(SPEC, hardware, wish(format="bf16", gpu_layers=layers)).verdict != "no"
+    assert "layers on the GPU" not in what_fits(made, "strict")  # which refuses a part on the processor too
+
+
+def test_a_refusal_sends_all_layers_to_the_processor_where_a_gpu_has_no_room_for_one() -> None:
+    gpu = replace(GPU, free_bytes=GB // 10, total_bytes=GB)
+    made = plan(SPEC, machine(gpu, ram_free=8 * GB), wish(format="bf16", gpu_layers=5))
+    assert what_fits(made) == "It fits with all layers on the processor."
+
+
+def test_a_refusal_names_no_layers_where_the_rest_has_no_room_either() -> None:
+    gpu = replace(GPU, free_bytes=GB // 2, total_bytes=GB)
+    made = plan(SPEC, machine(gpu, ram_free=GB // 10), wish(format="bf16", gpu_layers=30))
+    assert made.verdict == "no"
+    assert "layers" not in what_fits(made)
 
 
 def test_where_nothing_fits_the_least_that_must_be_free_is_said() -> None:

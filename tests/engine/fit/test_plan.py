@@ -200,6 +200,21 @@ def test_quicker_kernels_take_larger_pieces_of_what_they_serve() -> None:
     assert prefill_piece(large, "bf16", "native avx512vnni") == prefill_piece(large, "bf16")
 
 
+def test_pieces_of_dense_matrices_are_no_shorter_than_pays() -> None:
+    spec = make_spec()
+    big = replace(spec, tensors=tuple(replace(t, shape=(1 << 15, 1 << 15)) for t in spec.tensors))
+    for kernels, format, rows in (
+        ("torch", "f32", 32),
+        ("torch", "bf16", 32),
+        ("torch", "f16", 32),
+        ("native avx2", "bf16", 32),  # torch multiplies so many rows
+        ("native avx2", "f32", 16),  # and ours these
+    ):
+        assert prefill_piece(big, format, kernels) == rows, (kernels, format)
+    assert prefill_piece(spec, "f32", "native avx2") == 16
+    assert prefill_piece(big, "f32", "native avx2", is_split=True) == 32
+
+
 def test_auto_is_what_is_recommended_for_a_folder(tmp_path: Path) -> None:
     folder = tiny_folder(tmp_path / "m", hidden_size=256, intermediate_size=512)
     spec, asked = read_spec(str(folder)), LoadSpec(str(folder), device="cpu")

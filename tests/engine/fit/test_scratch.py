@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.fit.bytes import working_bytes
+from engine.fit.bytes import tokenizer_bytes, working_bytes
 from engine.fit.kv_bits import KV16, RING_TOKENS, KVBits
 from engine.fit.plan import plan
 from engine.fit.scratch import MAX_ROWS, StepSize, step_scratch_bytes
@@ -123,7 +123,7 @@ def test_a_running_step_holds_what_was_planned(family: str, kernels: NativeLibra
         decoder.forward([Segment(cache, ids[-MAX_ROWS:], True)])
     held = decoder.bytes_by_part()[1] - tables
     assert held == step_scratch_bytes(spec, StepSize.largest(context, 2))
-    assert working_bytes(spec, context, 8, True, 2) - working_bytes(spec, context, 8, True) == held
+    assert working_bytes(spec, context, 32, True, 2) - working_bytes(spec, context, 32, True) == held
 
 
 def test_the_plan_counts_the_step_of_the_native_kernels_alone() -> None:
@@ -131,7 +131,8 @@ def test_the_plan_counts_the_step_of_the_native_kernels_alone() -> None:
     made = plan(spec, replace(HARDWARE, native="avx2"), wish)
     assert made.kernels == "native avx2"
     options = {"format": "file", "threads": 2}
-    without = working_bytes(spec, made.context, made.prefill_piece, True, **options)
+    without = working_bytes(spec, made.context, made.prefill_piece, True, **options) + tokenizer_bytes(spec)
     assert made.bytes.working - without == step_scratch_bytes(spec, StepSize.largest(4096, 2))
     stock = plan(spec, replace(HARDWARE, native=None), wish)
-    assert stock.bytes.working == working_bytes(spec, stock.context, stock.prefill_piece, **options)
+    plain = working_bytes(spec, stock.context, stock.prefill_piece, **options)
+    assert stock.bytes.working == plain + tokenizer_bytes(spec)

@@ -6,13 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from engine.calibration import AttentionSpeed, Calibration, Correction, KernelSpeed, PassSpeed
+from engine.calibration import (
+    AttentionSpeed,
+    Calibration,
+    Correction,
+    KernelSpeed,
+    PassSpeed,
+    alone,
+    together,
+)
 from engine.capabilities import CAN_ALL, CacheLayer, GenericOptions
 from engine.fit.correction import fresh, place_of
 from engine.fit.draft import with_draft
 from engine.fit.plan import plan
 from engine.fit.speed import limit_tps, predict, prefill_s, step_bytes, step_s, tokens_per_step
-from engine.fit.step_parts import alone, step_parts, together
+from engine.fit.step_parts import step_parts
 from engine.machine import Gpu, Hardware
 from engine.types import DecoderOptions as Options
 from engine.types import LayerOptions, LoadPlan, LoadSpec, ModelSpec, TensorInfo
@@ -82,7 +90,7 @@ def test_a_layer_with_a_window_reads_no_more_than_that() -> None:
 
 def test_a_step_takes_the_bytes_over_the_speed_of_what_reads_them() -> None:
     read = step_bytes(made(), 1000)
-    kv_ns = (0.2**3 + 0.1**3) ** (1 / 3)  # computed with while it is read
+    kv_ns = together(0.2, 0.1, READING.overlap)
     assert step_s(made(), 1000) == pytest.approx(1e-9 * (0.1 * read.weights + kv_ns * read.kv))
 
 
@@ -116,10 +124,13 @@ def test_weights_that_fit_in_the_cache_are_read_from_there() -> None:
 
 
 def test_reading_and_arithmetic_overlap() -> None:
-    assert together(1.0, 0.0) == pytest.approx(1.0)
-    assert 2.0 < together(2.0, 1.0) < 3.0
-    assert alone(together(2.0, 3.0), 2.0) == pytest.approx(3.0)
-    assert alone(1.0, 2.0) == 0.0
+    for overlap in (1.0, 1.5, 3.0):
+        assert together(1.0, 0.0, overlap) == pytest.approx(1.0)
+        assert 2.0 < together(2.0, 1.0, overlap) <= 3.0
+        assert alone(together(2.0, 3.0, overlap), 2.0, overlap) == pytest.approx(3.0)
+        assert alone(1.0, 2.0, overlap) == 0.0
+    assert together(2.0, 1.0, 1.0) == 3.0
+    assert together(2.0, 1.0, 1.5) > together(2.0, 1.0, 3.0)
 
 
 def test_a_kernel_that_computes_longer_than_it_reads_takes_that_long() -> None:
@@ -148,12 +159,29 @@ def test_tokens_of_a_step_with_drafts() -> None:  # the sum 1 + a + a² + a³
     assert tokens_per_step(0.0, 3) == tokens_per_step(0.9, 0) == 1.0
 
 
+@pytest.mark.parametrize("spec", [make_spec(), untied()], ids=["tied", "untied"])
+def test_every_piece_reads_the_layers_and_the_last_one_the_head(spec: ModelSpec) -> None:
+    plans = replace(made(spec=spec), prefill_piece=64)
+    embedding = spec.tensors[0]
+    head_s = 2e-10 * embedding.shape[0] * embedding.shape[1]
+    layers_s = 1e-10 * step_bytes(plans, 0).weights - head_s
+    assert prefill_s(plans, 192) == pytest.approx(3 * layers_s + head_s)
+
+
+def test_torchs_products_of_many_rows_wait_for_their_weights() -> None:
+    known = changed(kernels=(KernelSpeed("torch bf16", 0.1, ((1, 0.1), (64, 0.1))),))
+    plans = made(known)
+    weights = step_bytes(plans, 0).weights
+    assert step_s(plans, 0, rows=8) == pytest.approx(1e-9 * weights * together(0.1, 0.1, known.overlap))
+    assert step_s(plans, 0, rows=9) == pytest.approx(1e-9 * weights * 0.2)
+
+
 def test_a_prompt_takes_longer_the_more_of_it_is_new() -> None:
     for known in (None, READING):
         plans = made(known)
         by_length = [prefill_s(plans, tokens) for tokens in (1, 16, 17, 100, 1000)]
         by_reuse = [prefill_s(plans, 1000, cached) for cached in (999, 900, 500, 0)]
-        assert by_length == sorted(by_length) and by_reuse == sorted(by_reuse)
+        assert by_length == pytest.approx(sorted(by_length)) and by_reuse == pytest.approx(sorted(by_reuse))
         assert 0 < by_reuse[0] < by_reuse[-1]
         assert prefill_s(plans, 1000, 5000) == by_reuse[0]  # the last token is always read
 
@@ -193,6 +221,14 @@ def test_a_prediction_says_what_it_rests_on() -> None:
     assert predict(made(changed(corrections=(other,)))) == measured
 
 
+@pytest.mark.parametrize(
+    "missing", [changed(kernels=(KernelSpeed("torch f32", 0.1, ((1, 0.0),)),)), changed(passes=())]
+)
+def test_what_a_plan_computes_with_was_measured_or_it_is_an_estimate(missing: Calibration) -> None:
+    found = predict(made(missing))
+    assert (found.basis, found.band) == ("default", predict(made(None)).band)
+
+
 def test_a_correction_that_no_answer_stands_behind_changes_nothing() -> None:
     doubted = Correction(place_of(made()), (3.0,) * 5, fresh("").covariance, 0.1, 0, (0.9,))
     assert predict(made(changed(corrections=(doubted,)))) == predict(made())
@@ -208,7 +244,7 @@ def test_what_was_not_measured_is_estimated_by_the_bandwidth() -> None:
     slow, quick = (Calibration(read_gbps=gbps) for gbps in (0.5, 5.0))
     slow_s, quick_s = (step_parts(made(known), 1, 1, 1, known).memory for known in (slow, quick))
     assert 5 * quick_s < slow_s < 11 * quick_s
-    assert predict(made(slow)).basis == "measured"
+    assert predict(made(slow)).basis == "default"
 
 
 def test_keys_and_values_of_fewer_bits_are_fewer_bytes() -> None:
@@ -223,10 +259,11 @@ def test_layers_on_the_disk_are_read_at_its_rate() -> None:
     spec = generic_spec()
     fits = plan(spec, replace(HARDWARE, calibration=READING), LoadSpec("/models/m"))
     short = replace(fits, disk_layers=1)
-    parts = step_parts(short, 1, 1, 1, changed(disk_gbps=0.5))
-    on_disk = step_bytes(fits, 1).weights
-    assert 0 < parts.away < on_disk / 0.5e9
-    assert parts.away == pytest.approx(2 * step_parts(short, 1, 1, 1, changed(disk_gbps=1.0)).away)
+    layer = 8192  # bytes of it in the file, and in memory
+    for gbps in (0.5, 2.0):
+        parts = step_parts(short, 1, 1, 1, changed(disk_gbps=gbps))
+        assert parts.away == pytest.approx(layer / gbps / 1e9 + layer / 10e9)
+    assert step_parts(fits, 1, 1, 1, READING).away == 0.0
     assert step_s(short, 1) > step_s(fits, 1)
     assert limit_tps(short, 1) is None
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine.calibration import Calibration
+from engine.calibration import OVERLAP, Calibration, together
 from engine.errors import DisturbedError, MemoryLimitError
 from engine.fit.plan import plan
 from engine.fit.speed import predict
@@ -141,6 +141,26 @@ def test_a_kernel_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "torch f32" in names and "torch bf16" not in names
 
 
+@pytest.mark.parametrize("overlap", [1.0, 1.5, 3.0])
+def test_the_overlap_is_what_rows_from_memory_show(overlap: float) -> None:
+    gbps, reading_ns = 10.0, 0.08
+
+    def paired(near_ns: float) -> PairedReads:
+        reads = PairedReads(lambda: None, 1000, PlainReads(lambda: None, 1000))
+        reads._ratios.add(gbps * together(near_ns, reading_ns, overlap), True)
+        return reads
+
+    def trials(one_ns: float, some_ns: float) -> KernelTrials:
+        few = {1: QuickestRun(lambda: None), calibration_kernels.PAIRED_ROWS: QuickestRun(lambda: None)}
+        for run, near_ns in zip(few.values(), (one_ns, some_ns), strict=True):
+            run.least_s = 1e-9 * near_ns * 1000
+        return KernelTrials("decodeck some", 1000, 1000, paired(one_ns), paired(some_ns), few=few)
+
+    made = [trials(0.03, 0.07), trials(0.05, 0.1), trials(0.02, 0.09)]
+    assert calibration_kernels.overlap_of(made, gbps) == pytest.approx(overlap)
+    assert calibration_kernels.overlap_of([], gbps) == OVERLAP
+
+
 def test_one_kernel_is_not_believed_to_be_far_from_the_others() -> None:
     def trials(name: str, took: float) -> KernelTrials:
         clocks = ticking(took / 2, 1.0)  # two looks at the clock a run
@@ -150,14 +170,14 @@ def test_one_kernel_is_not_believed_to_be_far_from_the_others() -> None:
         reading = PairedReads(lambda: None, 1000, plain)
         reading.sample(1, clocks)
         reading._ratios.quiet[:] = [took]
-        return KernelTrials(f"decodeck {name} some", 1000, 1000, reading, few={1: quickest})
+        return KernelTrials(f"decodeck {name} some", 1000, 1000, reading, None, few={1: quickest})
 
     made = [
         trials(name, ratio) for name, ratio in (("int4", 0.4), ("int8", 0.8), ("bf16", 1.0), ("f32", 9.0))
     ]
     usual = calibration_kernels.usual_ratio(made)
     assert usual == pytest.approx(0.9)
-    speeds = [each.speed(10.0, usual) for each in made]
+    speeds = [each.speed(10.0, usual, 2.0) for each in made]
     odd = calibration_kernels.ODD
     assert [each and 10 * each.memory_ns for each in speeds] == [
         pytest.approx(ratio, rel=1e-3) for ratio in (0.9 / odd, 0.8, 1.0, 0.9 * odd)

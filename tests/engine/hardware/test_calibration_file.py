@@ -27,6 +27,7 @@ KNOWN = Calibration(
     attention=(AttentionSpeed("native", 8, 4, ((1, 0.1),), 2.0),),
     passes=(PassSpeed("native", 1e-4, 2e-5, 3e-5, 4e-4, 0.5, 0.02),),
     draw_ns=2.0,
+    disk_gbps=1.5,
     corrections=(replace(fresh("cpu torch bf16"), answers=2, doubts=(0.5,)),),
 )
 
@@ -109,6 +110,9 @@ def test_a_place_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
         ("kernels", [None]),
         ("corrections", [{"place": "x", "factors": [1.0], "covariance": [], "spread": 1.0, "answers": 1}]),
         ("threads", "two"),
+        ("disk_gbps", 0.0),
+        ("disk_gbps", -1.0),
+        ("disk_gbps", "1"),
     ],
 )
 def test_numbers_that_no_measurement_leaves_are_not_believed(path: Path, name: str, value: Any) -> None:
@@ -122,10 +126,10 @@ def test_numbers_that_no_measurement_leaves_are_not_believed(path: Path, name: s
 def test_a_part_that_is_not_there_is_as_not_measured(path: Path) -> None:
     CalibrationFile(path, HARDWARE).keep(KNOWN)
     held = json.loads(path.with_name(NAME).read_text())
-    for name in ("kernels", "draw_ns", "corrections"):
+    for name in ("kernels", "draw_ns", "disk_gbps", "corrections"):
         del held["calibrations"][0]["calibration"][name]
     path.with_name(NAME).write_text(json.dumps(held))
-    assert kept(path) == replace(KNOWN, kernels=(), draw_ns=0.0, corrections=())
+    assert kept(path) == replace(KNOWN, kernels=(), draw_ns=0.0, disk_gbps=None, corrections=())
 
 
 def test_the_probe_reads_it_and_leaves_the_kernel_times_alone(path: Path) -> None:

@@ -83,7 +83,9 @@ GENERIC: dict[str, dict[str, Any]] = {
 """The architectures that are proved in every respect."""
 
 MORE: dict[str, dict[str, Any]] = {
+    "deepseek_v2": {"n_routed_experts": 8, "n_group": 2, "topk_group": 1, **_EXPERTS, **_LATENT},
     "qwen3_next": {"num_experts": 4, **_EXPERTS, **_DELTA_RULE},
+    "qwen3_5_text": _DELTA_RULE,
     "kimi_linear": {
         "num_experts": 4,
         "num_experts_per_token": 2,
@@ -111,6 +113,7 @@ MORE: dict[str, dict[str, Any]] = {
         "use_mamba_kernels": False,
     },
     "mamba": {"state_size": 8, "intermediate_size": 128},
+    "mamba2": {"num_heads": 8, "head_dim": 16, "state_size": 16, "n_groups": 1, "chunk_size": 16},
     "falcon_h1": {
         "mamba_n_heads": 4,
         "mamba_d_head": 32,

@@ -75,6 +75,27 @@ def test_rows_are_a_part_of_the_whole(tmp_path: Path) -> None:
         assert torch.equal(checkpoint.raw(UP, slice(1, 2)), checkpoint.raw(UP)[40:80])
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system cannot be told here")
+def test_what_is_forgotten_are_the_tensors_neighbours_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = read_spec(str(write_folder(tmp_path / "m", tiny_state(), TINY, 2)))
+    by_file = [[each for each in spec.tensors if each.file == file] for file in (0, 1)]
+    (first, second, _, fourth), others = by_file[0][:4], by_file[1]
+    runs = [
+        (first.offset, first.nbytes + second.nbytes),
+        (fourth.offset, fourth.nbytes),
+        (others[0].offset, sum(each.nbytes for each in others)),
+    ]
+    told: list[tuple[int, int]] = []
+    monkeypatch.setattr(
+        os, "posix_fadvise", lambda file, offset, nbytes, advice: told.append((offset, nbytes))
+    )
+    with Checkpoint(spec) as checkpoint:
+        checkpoint.forget(each.name for each in (*reversed(others), fourth, first, second))
+    assert told == runs
+
+
 def test_raw_bytes_are_the_file_s(tmp_path: Path) -> None:
     with tiny_gguf(tmp_path) as checkpoint:
         info = checkpoint.info(UP)

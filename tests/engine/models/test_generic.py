@@ -13,10 +13,13 @@ from transformers import AutoModelForCausalLM
 
 from engine.events import LoadProgress
 from engine.fit.bytes import kv_bytes, weight_bytes
+from engine.fit.disk import disk_bytes
+from engine.fit.generic_bytes import layer_bytes
 from engine.models import generic_load
 from engine.models.decoder import Runner, Segment
 from engine.models.spec import read_spec
 from tests.engine.models.built import EXACT, run, some_ids
+from tests.engine.models.disk import Disk, disk
 from tests.engine.models.generic_models import (
     GENERIC,
     MORE,
@@ -26,6 +29,8 @@ from tests.engine.models.generic_models import (
     plan_for,
 )
 from tests.engine.tiny import oracle_logits
+
+__all__ = ["disk"]
 
 WITH_STATE = {"granitemoehybrid", "lfm2"}
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -141,13 +146,47 @@ def test_the_weights_are_those_of_from_pretrained(folder: Path, format: str) -> 
         assert torch.equal(found[name], tensor), name
 
 
-def test_layers_on_the_disk_give_the_same_logits(folder: Path) -> None:
+@pytest.mark.parametrize("format", DTYPES)
+def test_layers_on_the_disk_give_the_same_logits(folder: Path, format: str) -> None:
     ids = some_ids(24)
-    expected = run(build_generic(folder), ids, [10])
+    expected = run(build_generic(folder, format), ids, [10])
     for layers in (1, 3):
-        runner = build_generic(folder, disk_layers=layers)
+        runner = build_generic(folder, format, layers)
         assert torch.equal(run(runner, ids, [10]), expected)
         assert sum(tensor.device.type == "meta" for tensor in held(runner).values()) > layers
+
+
+def test_layers_on_the_disk_take_turns_in_the_memory_of_the_widest(folder: Path) -> None:
+    runner, spec = build_generic(folder, disk_layers=3), read_spec(str(folder))
+    model = runner._model  # type: ignore[attr-defined]
+    layers = next(each for each in model.modules() if isinstance(each, torch.nn.ModuleList))
+    places: list[list[int]] = []
+
+    def note(layer: torch.nn.Module) -> None:
+        """Its weights are there while its first part computes."""
+        part = next(iter(layer.children()))
+        part.register_forward_pre_hook(
+            lambda *_: places.append([each.data_ptr() for each in layer.parameters()])
+        )
+
+    for layer in layers[-3:]:
+        note(layer)
+    tables = build_generic(folder).bytes_by_part()[1]
+    widest, padding = max(layer_bytes(spec, "f32")[-3:]), 1 << 12
+    assert widest <= runner.bytes_by_part()[1] - tables < widest + padding
+    run(runner, some_ids(6), [4])
+    assert len(places) == 3 * 3
+    begin, end = min(map(min, places)), max(map(max, places))
+    assert begin > 0 and end < begin + widest + padding
+
+
+def test_each_pass_reads_the_layers_on_the_disk_once(folder: Path, disk: Disk) -> None:
+    runner, spec = build_generic(folder, disk_layers=2), read_spec(str(folder))
+    before = disk.num_bytes
+    run(runner, some_ids(6), [4])
+    on_disk = disk_bytes(spec, 2)
+    buffers = sum(tensor.nbytes for tensor in spec.tensors if tensor.name.endswith("e_score_correction_bias"))
+    assert on_disk - buffers <= (disk.num_bytes - before) / 3 <= on_disk
 
 
 def test_layers_on_the_disk_need_no_folder_once_they_are_open(tmp_path: Path) -> None:

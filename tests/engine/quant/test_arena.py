@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from engine.quant import arena as module
-from engine.quant.arena import ALIGNMENT, Arena
+from engine.quant.arena import ALIGNMENT, Arena, aligned
 
 
 def test_slices_begin_on_a_line_and_do_not_overlap() -> None:
@@ -20,6 +20,14 @@ def test_slices_begin_on_a_line_and_do_not_overlap() -> None:
         taken.fill_(number)
     assert [int(taken.unique()) for taken in slices] == [0, 1, 2]
     assert [taken.numel() for taken in slices] == [1, 64, 128]
+
+
+def test_an_arena_that_begins_again_hands_out_the_same_memory() -> None:
+    arena = Arena(aligned(100) + aligned(30))
+    assert arena.nbytes == 128 + 64
+    first = [arena.take(n).data_ptr() for n in (100, 30)]
+    arena.restart()
+    assert [arena.take(n).data_ptr() for n in (100, 30)] == first
 
 
 @pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="torch's own memory here")
