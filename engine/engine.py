@@ -54,6 +54,7 @@ from engine.kv.store import KVStore, Usage
 from engine.learning import SpeedLearning
 from engine.loading import lacks, part, read_draft, read_model, timed
 from engine.models.decoder import Runner, Segment
+from engine.models.generic import ReadsDisk
 from engine.quant.registry import KernelChoice
 from engine.quant.thread_choice import ThreadChoice
 from engine.text.chat import ChatText
@@ -125,13 +126,14 @@ class Engine:
         if plan is not planned:
             self._check_free(plan)
             torch.set_num_threads(plan.threads)
-        plan = yield from saying(self._speed.with_disk(plan), LoadProgress(0.0, "disk"))
         runner, text = yield from part(read_model(plan), 0.0, _targets_part(plan))
         plan, draft, no_draft = yield from self._with_draft(plan, text)
         with torch.inference_mode():
             store = runner.new_store(plan.context, plan.prefill_piece, plan.max_sequences)
         heap.trim()  # of what reading the files took on the way
         yield from saying(self._warming_up(plan, runner, store), LoadProgress(0.99, "first step"))
+        if isinstance(runner, ReadsDisk) and runner.disk_gbps is not None:
+            plan = self._speed.with_disk(plan, runner.disk_gbps)
         threads = plan.threads if plan.devices[0].layers else 1  # nothing to govern: no layer runs on them
         governor = ThreadGovernor(threads, torch.set_num_threads, self._clock)
         scheduler = Scheduler(plan, runner, text, store, governor, self._clock, draft)
@@ -235,15 +237,16 @@ class Engine:
             kv_answer_tokens=self._model.scheduler.held_tokens if self._model else (),
         )
 
-    def calibrate(self) -> Generator[Calibrating | Calibrated, None, None]:
+    def calibrate(self, threads: int | None = None) -> Generator[Calibrating | Calibrated, None, None]:
         """Measure this machine's speed in pieces of some tens of milliseconds, in some seconds in all, and
-        keep it beside the kernel times; dropping the generator cancels. Nothing else may run meanwhile.
+        keep it beside the kernel times; dropping the generator cancels. Nothing else may run meanwhile. On as
+        many ``threads`` as the loaded model has, or would have, unless a number is given.
 
         Raises MemoryLimitError where too little is free for that, DisturbedError where other programs need
         the processor.
         """
         with _device_errors():
-            yield from self._speed.calibrating(self._model.plan if self._model else None)
+            yield from self._speed.calibrating(self._model.plan if self._model else None, threads)
 
     def measure(self, wish: MeasureWish) -> Generator[Measuring | Measured, None, None]:
         """Measure the speed of several copies of a chat at once, in pieces of one pass; dropping the

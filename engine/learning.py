@@ -12,7 +12,6 @@ from statistics import median
 
 from engine.calibration import Calibration
 from engine.decode.scheduler import TimedStep
-from engine.disk_rate import timing_disk
 from engine.events import Calibrated, Calibrating
 from engine.fit.choices import resolve_threads
 from engine.fit.correction import Observed, corrected
@@ -28,30 +27,26 @@ LEAST_STEPS = 12  # of an answer that something is learnt from
 LENGTHS = 6  # of a context, at most, that an answer's steps are told apart by
 
 Measuring = Callable[[int], Generator[float, None, Calibration]]
-TimingDisk = Callable[[LoadPlan], Generator[object, None, float | None]]
 
 
 class SpeedLearning:
     """The calibration of the machine that the engine runs on; without the path ``kernel_times`` it lasts as
-    long as this object. ``measure`` takes a number of threads, ``time_disk`` a plan.
+    long as this object. ``measure`` takes a number of threads.
     """
 
-    def __init__(
-        self,
-        kernel_times: Path | None,
-        measure: Measuring = calibrating,
-        time_disk: TimingDisk = timing_disk,
-    ) -> None:
+    def __init__(self, kernel_times: Path | None, measure: Measuring = calibrating) -> None:
         self._path = kernel_times
         self._measure = measure
-        self._time_disk = time_disk
         self._known: Calibration | None = None
         self._disk_gbps: float | None = None  # the newest; it may be known before anything else is
 
-    def calibrating(self, made: LoadPlan | None) -> Generator[Calibrating | Calibrated, None, None]:
-        """Measure anew, on as many threads as the plan has, or would have."""
+    def calibrating(
+        self, made: LoadPlan | None, threads: int | None = None
+    ) -> Generator[Calibrating | Calibrated, None, None]:
+        """Measure anew, on so many threads, or as many as the plan has, or would have."""
         hardware = made.hardware if made else probe(self._path)
-        measuring = self._measure(made.threads if made else resolve_threads(hardware, None))
+        usual = made.threads if made else resolve_threads(hardware, None)
+        measuring = self._measure(threads or usual)
         while True:
             try:
                 yield Calibrating(next(measuring))
@@ -63,22 +58,18 @@ class SpeedLearning:
                 yield Calibrated(measured)
                 return
 
-    def with_disk(self, made: LoadPlan) -> Generator[object, None, LoadPlan]:
-        """The plan made anew with the rate at which its layers come from the disk, measured now; the plan
-        itself where none do. As long as nothing else was measured of the machine, the rate waits for that.
-
-        Raises ModelFileError where the files changed or cannot be read.
+    def with_disk(self, made: LoadPlan, gbps: float) -> LoadPlan:
+        """A loaded plan with the rate at which its layers come from the disk, which is kept, and what they
+        cost by it. As long as nothing else was measured of the machine, the rate waits for that.
         """
-        gbps = yield from self._time_disk(made)
-        if gbps is None:
-            return made
         self._disk_gbps = gbps
         known = self._known or made.hardware.calibration
         if known is None:
             return made
         known = replace(known, disk_gbps=gbps)
         self._keep(known, made.hardware)
-        return replanned(made, replace(made.hardware, calibration=known))
+        anew = replanned(made, replace(made.hardware, calibration=known))
+        return replace(made, hardware=anew.hardware, slowdown=anew.slowdown, reasons=anew.reasons)
 
     def learn(self, made: LoadPlan, steps: Sequence[TimedStep]) -> list[Calibrated]:
         """Correct what is known by the ``steps`` of an answer; nothing where these are few, or where nothing

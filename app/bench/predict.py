@@ -208,7 +208,7 @@ def _pulse(wish: LoadSpec, nbytes: int) -> Pulse:
 def _calibrate(wish: LoadSpec) -> Calibration:
     """In a process of its own, which keeps it where every other one finds it."""
     with Ours.without_model() as worker:
-        worker.ask("calibrate")
+        worker.ask("calibrate", threads=wish.threads)
     known = probe(paths.kernel_times_file()).calibration
     assert known is not None, "it was kept a moment ago"
     return known

@@ -81,9 +81,9 @@ class Bench:
         answer.load(self._engine, self._plan)
         return {"seconds": time.perf_counter() - started}
 
-    def calibrate(self) -> dict[str, Any]:
+    def calibrate(self, threads: int | None) -> dict[str, Any]:
         """Measure the machine, without a model; what comes of it is kept for every other process."""
-        for _ in self._engine.calibrate():
+        for _ in self._engine.calibrate(threads):
             pass
         return {}
 

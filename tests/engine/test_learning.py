@@ -19,10 +19,9 @@ from engine.fit.speed import predict, step_s
 from engine.fit.step_parts import step_parts
 from engine.hardware.calibration_file import CalibrationFile
 from engine.hardware.probe import probe
-from engine.learning import LEAST_STEPS, LENGTHS, SpeedLearning, TimingDisk, observed
+from engine.learning import LEAST_STEPS, LENGTHS, SpeedLearning, observed
 from engine.models.spec import read_spec
 from engine.types import GenerateRequest, LoadPlan, LoadSpec, Message, SamplingParams
-from engine.waiting import drained
 from tests.engine.models.generic_models import generic_folder
 from tests.engine.tiny import tiny_folder
 from tests.fakes import HARDWARE, make_spec
@@ -38,16 +37,6 @@ def measuring(threads: int) -> Generator[float, None, Calibration]:
 def made(known: Calibration | None = KNOWN) -> LoadPlan:
     hardware = replace(HARDWARE, calibration=known)
     return plan(make_spec(), hardware, LoadSpec("/models/tiny.gguf", format="bf16", threads=2))
-
-
-def disk_of(gbps: float | None) -> TimingDisk:
-    """A disk that is as quick as that."""
-
-    def timing(made: LoadPlan) -> Generator[None, None, float | None]:
-        yield
-        return gbps
-
-    return timing
 
 
 def spilled(folder: Path, known: Calibration | None = KNOWN) -> LoadPlan:
@@ -71,6 +60,18 @@ def test_a_measurement_is_kept_and_told(tmp_path: Path) -> None:
     events = list(SpeedLearning(path, measuring).calibrating(made(None)))
     assert events == [Calibrating(0.5), Calibrated(KNOWN)]
     assert CalibrationFile(path, HARDWARE).read() == KNOWN
+
+
+@pytest.mark.parametrize(("asked", "used"), [(None, made(None).threads), (1, 1)])
+def test_it_measures_with_the_threads_of_the_plan_unless_told(asked: int | None, used: int) -> None:
+    numbers: list[int] = []
+
+    def noting(threads: int) -> Generator[float, None, Calibration]:
+        numbers.append(threads)
+        return measuring(threads)
+
+    list(SpeedLearning(None, noting).calibrating(made(None), asked))
+    assert numbers == [used]
 
 
 def test_without_a_place_to_keep_it_the_next_answer_knows_it_all_the_same() -> None:
@@ -125,22 +126,20 @@ def generic(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_rate_of_the_disk_is_kept_and_predicted_with(generic: Path, tmp_path: Path) -> None:
     path, poor = tmp_path / "kernel-times.json", spilled(generic)
-    quick, slow = (
-        drained(SpeedLearning(path, measuring, disk_of(gbps)).with_disk(poor)) for gbps in (2.0, 0.02)
-    )
+    quick, slow = (SpeedLearning(path, measuring).with_disk(poor, gbps) for gbps in (2.0, 0.02))
     assert CalibrationFile(path, HARDWARE).read() == replace(KNOWN, disk_gbps=0.02)
-    assert slow.hardware.calibration == replace(KNOWN, disk_gbps=0.02)
-    assert (slow.disk_layers, slow.bytes, slow.spilled) == (poor.disk_layers, poor.bytes, poor.spilled)
+    assert slow.hardware == replace(poor.hardware, calibration=replace(KNOWN, disk_gbps=0.02))
     longer = step_s(slow, 10) - step_s(quick, 10)
     assert longer == pytest.approx(disk_bytes(poor.model, poor.disk_layers) * (1 / 0.02e9 - 1 / 2e9))
     assert slow.slowdown > quick.slowdown
     assert any(f"about {slow.slowdown:.1f} times slower" in reason for reason in slow.reasons)
+    assert replace(slow, hardware=poor.hardware, slowdown=poor.slowdown, reasons=poor.reasons) == poor
 
 
 def test_a_rate_that_was_measured_first_waits_for_the_rest(generic: Path, tmp_path: Path) -> None:
     path, poor = tmp_path / "kernel-times.json", spilled(generic, None)
-    learning = SpeedLearning(path, measuring, disk_of(0.5))
-    assert drained(learning.with_disk(poor)) is poor
+    learning = SpeedLearning(path, measuring)
+    assert learning.with_disk(poor, 0.5) is poor
     assert CalibrationFile(path, HARDWARE).read() is None
     *_, event = learning.calibrating(made(None))
     assert event == Calibrated(replace(KNOWN, disk_gbps=0.5))
@@ -157,13 +156,6 @@ def test_a_new_measurement_of_the_machine_keeps_the_rate_of_its_disk(is_new: boo
     *_, event = learning.calibrating(made(known))
     assert event == Calibrated(known)
     assert CalibrationFile(path, HARDWARE).read() == known
-
-
-def test_a_plan_without_layers_on_the_disk_stays_as_it_is(tmp_path: Path) -> None:
-    path, fits = tmp_path / "kernel-times.json", made()
-    assert drained(SpeedLearning(path, measuring, disk_of(None)).with_disk(fits)) is fits
-    assert drained(SpeedLearning(path, measuring).with_disk(fits)) is fits
-    assert CalibrationFile(path, HARDWARE).read() is None
 
 
 def test_the_engine_times_its_answers(tmp_path: Path) -> None:
