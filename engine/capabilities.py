@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_F32_BYTES = 4
+
 
 @dataclass(frozen=True, slots=True)
 class CacheLayer:
@@ -15,11 +17,34 @@ class CacheLayer:
     per_token: int = 0  # numbers of a token's keys and values, in the model's precision
     conv: int = 0  # numbers of a convolution's last inputs, whatever the length; in the model's precision
     recurrent: int = 0  # numbers of a running state, whatever the length; in float32
+    indexer: int = 0  # numbers of a token by which the layer chooses whom it attends to
+    indexer_f32: int = 0  # the same of a layer that keeps them in float32
+    in_window: int = 0  # numbers of a token's keys and values, of which the last `window` alone are kept
+    window: int = 0  # tokens
+    per_block: int = 0  # numbers to which so many tokens together are compressed
+    block: int = 1  # tokens
 
     @property
     def has_state(self) -> bool:
-        """Whether it keeps something that is no list of tokens: it cannot be taken back."""
+        """Whether it keeps something whose size does not grow with the tokens."""
         return bool(self.conv or self.recurrent)
+
+    @property
+    def attends(self) -> bool:
+        """Whether it keeps keys and values."""
+        return bool(self.per_token or self.in_window)
+
+    @property
+    def can_trim(self) -> bool:
+        """Whether all it keeps is a list of tokens that the cache holds itself: they can be taken back."""
+        others = self.indexer, self.indexer_f32, self.in_window, self.per_block
+        return not (self.has_state or any(others))
+
+    def nbytes(self, tokens: int, kv_bits: int) -> int:
+        """Bytes that ``tokens`` take: the most while there are so many or fewer."""
+        growing = (self.per_token + self.indexer) * tokens + self.per_block * (tokens // self.block)
+        numbers = growing + self.in_window * min(tokens, self.window) + self.conv
+        return numbers * kv_bits // 8 + _F32_BYTES * (self.recurrent + self.indexer_f32 * tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +135,8 @@ class GenericOptions:
     scan: Scan | None = None  # of the layers with a state
     latent: Latent | None = None  # None: keys and values are kept as they are
     experts: Experts | None = None
+    heads: tuple[tuple[int, int], ...] = ()  # where layers differ: heads of keys and values, numbers of one
+    inner_copies: int = (
+        3  # of the widest vector of a feed-forward part: the gate, the input and their product
+    )
+    beside: int = 0  # numbers of a token that all layers have beside the residual stream

@@ -38,7 +38,7 @@ def read_model(plan: LoadPlan) -> Generator[LoadProgress, None, tuple[Runner, Ch
     once, also where a read hangs. Raises ModelFileError, UnsupportedModelError, TokenizerError and
     TemplateError; an error of the text side ends it as soon as it is known.
     """
-    checkpoint = yield from opened(plan.model)
+    checkpoint = yield from _opened(plan.model)
     with checkpoint:
         reading = in_background(functools.partial(_read_text, checkpoint), "decodeck-text")
         try:
@@ -58,7 +58,7 @@ def read_draft(plan: LoadPlan, tokenizer: Tokenizer) -> Generator[LoadProgress, 
     draft = plan.draft
     assert draft is not None
     check_trims(plan.model, draft.model)
-    checkpoint = yield from opened(draft.model)
+    checkpoint = yield from _opened(draft.model)
     with checkpoint:
         comparing = in_background(functools.partial(_compare, checkpoint, tokenizer), "decodeck-vocabulary")
         try:
@@ -116,7 +116,7 @@ def timed(
             yield event
 
 
-def opened(spec: ModelSpec) -> Generator[LoadProgress, None, Checkpoint]:
+def _opened(spec: ModelSpec) -> Generator[LoadProgress, None, Checkpoint]:
     """The opened files: a network's disk may take its time already for that."""
     opening = in_background(functools.partial(Checkpoint, spec, verify_later=True), "decodeck-open")
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from engine.capabilities import Experts, Latent, Scan
 from engine.fit.activations import flash_bytes
-from engine.models.generic_table import ALL_EXPERTS, SCORE_BYTES
+from engine.models.generic_table import ALL_EXPERTS, FUSED, SCORE_BYTES
 from engine.types import ModelSpec
 
 _F32, _INDEX = 4, 8  # bytes
@@ -44,8 +44,8 @@ def _moment_bytes(spec: ModelSpec, piece: GenericPiece) -> int:
     assert generic is not None
     stream = piece.number_bytes * piece.rows * spec.hidden_size
     parts = [stream + _feed_forward_bytes(spec, piece), 2 * _F32 * spec.vocab_size]
-    shared = 3 * stream
-    if any(layer.per_token for layer in generic.cache):
+    shared = 3 * stream + piece.number_bytes * piece.rows * generic.beside
+    if any(layer.attends for layer in generic.cache):
         is_flash = spec.architecture not in SCORE_BYTES  # which takes masks of truth values
         shared += generic.num_masks * piece.rows * piece.context * (1 if is_flash else piece.number_bytes)
         parts.append(_attention_bytes(spec, piece))
@@ -55,21 +55,30 @@ def _moment_bytes(spec: ModelSpec, piece: GenericPiece) -> int:
 
 
 def _attention_bytes(spec: ModelSpec, piece: GenericPiece) -> int:
-    """Keys and values repeated for the heads that share them (not for one row), rotated queries and what
-    comes out, the mask in numbers, and what attention itself takes; or, before, what turns queries and keys.
-    """
+    """The most that attention of any layer takes."""
     assert spec.generic is not None
-    number, rows, context, heads = piece.number_bytes, piece.rows, piece.context, spec.num_heads
     if spec.generic.latent:
-        return _latent_bytes(spec.generic.latent, heads, piece)
-    repeated = 2 * heads * context if spec.num_kv_heads < heads and rows > 1 else 0
-    held = number * spec.head_dim * (repeated + 2 * rows * heads)
-    turning = max(4 * heads + 2 * spec.num_kv_heads, 2 * heads + 5 * spec.num_kv_heads)
+        return _latent_bytes(spec.generic.latent, spec.num_heads, piece)
+    sizes = spec.generic.heads or ((spec.num_kv_heads, spec.head_dim),)
+    return max(_heads_bytes(spec, num_kv_heads, dim, piece) for num_kv_heads, dim in sizes)
+
+
+def _heads_bytes(spec: ModelSpec, num_kv_heads: int, dim: int, piece: GenericPiece) -> int:
+    """Keys and values repeated for the heads that share them (not for one row, and not where all share one),
+    rotated queries and what comes out, the mask in numbers, and what attention itself takes; or, before, what
+    turns queries and keys.
+    """
+    number, rows, context, heads = piece.number_bytes, piece.rows, piece.context, spec.num_heads
+    repeated = 2 * heads * context if 1 < num_kv_heads < heads and rows > 1 else 0
+    held = number * dim * (repeated + 2 * rows * heads)
+    turning = max(4 * heads + 2 * num_kv_heads, 2 * heads + 5 * num_kv_heads)
     if spec.architecture in SCORE_BYTES:
         each = SCORE_BYTES[spec.architecture][number < _F32]
         return held + each * rows * heads * context
-    own = number * rows * context + piece.threads * flash_bytes(rows, spec.head_dim, number)
-    return max(held + own, number * rows * spec.head_dim * turning)
+    if spec.architecture in FUSED:
+        held += number * dim * rows * (heads + 2 * num_kv_heads)
+    own = number * rows * context + piece.threads * flash_bytes(rows, dim, number)
+    return max(held + own, number * rows * dim * turning)
 
 
 def _latent_bytes(latent: Latent, heads: int, piece: GenericPiece) -> int:
@@ -91,14 +100,15 @@ def _latent_bytes(latent: Latent, heads: int, piece: GenericPiece) -> int:
 
 
 def _feed_forward_bytes(spec: ModelSpec, piece: GenericPiece) -> int:
-    """The activated gate, the input and their product; of experts at most what all rows take that choose the
-    same one, or what all take. Where attention has tables of scores, its layer holds the last one.
+    """The activated gate, the input and their product, or what there is without a gate; of experts at most
+    what all rows take that choose the same one, or what all take. Where attention has tables of scores, its
+    layer holds the last one.
     """
     assert spec.generic is not None
     experts, rows = spec.generic.experts, piece.rows
     scores = spec.num_heads * piece.context if spec.architecture in SCORE_BYTES else 0
     if experts is None:
-        return piece.number_bytes * rows * (scores + 3 * spec.intermediate_size)
+        return piece.number_bytes * rows * (scores + spec.generic.inner_copies * spec.intermediate_size)
     if spec.architecture in ALL_EXPERTS:
         return piece.number_bytes * rows * experts.number * (4 * experts.width + spec.hidden_size)
     chosen = _INDEX * rows * experts.chosen * (experts.number + 1)  # which row chose which expert

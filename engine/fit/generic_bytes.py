@@ -56,12 +56,11 @@ def kv_bytes(spec: ModelSpec, tokens: int, kv_bits: int) -> int:
     """Bytes of a cache with room for ``tokens``: keys and values (or what stands for both) of every layer of
     attention, and states, whose size is the same for any number of tokens.
 
-    Layers with a sliding window keep every token, as `engine.models.generic_cache` says.
+    Layers with a sliding window keep every token, as `engine.models.generic_cache` says, but those that keep
+    something else beside.
     """
     assert spec.generic is not None
-    cache = spec.generic.cache
-    numbers = sum(layer.per_token * tokens + layer.conv for layer in cache)
-    return numbers * kv_bits // 8 + sum(layer.recurrent for layer in cache) * _F32_BYTES
+    return sum(layer.nbytes(tokens, kv_bits) for layer in spec.generic.cache)
 
 
 def working_bytes(spec: ModelSpec, context: int, piece: int, format: str = "bf16", threads: int = 1) -> int:

@@ -267,9 +267,11 @@ class Decoder:
         return logits
 
     def _last(self, x: Tensor, segments: list[Segment]) -> Tensor:
-        """The layers of the last device and the logits, recorded where every segment has one row."""
+        """The layers of the last device and the logits, recorded where every segment has one row and wants
+        its logits.
+        """
         part, logits = self._parts[-1], None
-        if self._graphs is not None and all(len(segment.ids) == 1 for segment in segments):
+        if self._graphs is not None and all(len(each.ids) == each.num_logits == 1 for each in segments):
             logits = self._graphs.run(x, [_on_device(segment.cache) for segment in segments])
         if logits is None:
             x = self._through(part, x, self._pass(part, segments))

@@ -10,6 +10,7 @@ import functools
 import importlib
 from collections.abc import Generator
 from types import ModuleType
+from typing import Protocol, runtime_checkable
 
 from engine.errors import UnsupportedModelError
 from engine.events import LoadProgress
@@ -19,6 +20,16 @@ from engine.offline import offline
 from engine.types import LoadPlan
 from engine.waiting import in_background, until_done
 from engine.words import tr
+
+
+@runtime_checkable
+class ReadsDisk(Protocol):
+    """A runner whose layers may be on the disk."""
+
+    @property
+    def disk_gbps(self) -> float | None:
+        """10⁹ bytes of the files a second at which they come; None where that is not known."""
+        ...
 
 
 def load_generic(plan: LoadPlan, checkpoint: Checkpoint) -> Generator[LoadProgress, None, Runner]:

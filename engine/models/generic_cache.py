@@ -78,7 +78,7 @@ class GenericCache:
         self._capacity = capacity
         self._ids: list[int] = []
         self.held = DynamicCache(config=config)
-        self.held.layers = [_reserving(layer, capacity) for layer in self.held.layers]
+        self.held.layers = _reserving(self.held.layers, capacity)
 
     @property
     def ids(self) -> Sequence[int]:
@@ -148,7 +148,8 @@ class GenericCache:
     def _nbytes(self, layer: Any) -> int:
         if isinstance(layer, ReservedLayer):
             return layer.nbytes
-        return sum(tensor.nbytes for tensor in _tensors(vars(layer).values()))
+        held = {id(tensor): tensor for tensor in _tensors(vars(layer).values())}  # keys may be the values too
+        return sum(tensor.nbytes for tensor in held.values())
 
 
 def _emptied(layer: Any, fresh: Any) -> Any:
@@ -163,17 +164,22 @@ def _emptied(layer: Any, fresh: Any) -> Any:
     return layer
 
 
-def _reserving(layer: Any, capacity: int) -> Any:
-    """A layer that reserves in place of a plain list of tokens; any other as it is."""
-    if type(layer) in (DynamicLayer, DynamicSlidingWindowLayer):
-        return ReservedLayer(capacity, layer.is_sliding)
-    return layer
+def _reserving(layers: Sequence[Any], capacity: int) -> list[Any]:
+    """Layers that reserve in place of plain lists of tokens; any others as they are. All layers with a window
+    have one mask, and so windows are left where some layers cannot do without theirs (DeepSeek V4).
+    """
+    is_left = any(
+        isinstance(x, DynamicSlidingWindowLayer) and type(x) is not DynamicSlidingWindowLayer for x in layers
+    )
+    kinds = (DynamicLayer,) if is_left else (DynamicLayer, DynamicSlidingWindowLayer)
+    return [ReservedLayer(capacity, x.is_sliding) if type(x) in kinds else x for x in layers]
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:
-    """The tensors of a layer, which keeps several in one dictionary."""
+    """The tensors of a layer, which keeps several in one dictionary; a lone number is not one."""
     for value in values:
         if isinstance(value, Tensor):
-            yield value
+            if value.ndim:
+                yield value
         elif isinstance(value, dict):
             yield from _tensors(value.values())

@@ -9,9 +9,8 @@ experts stacked into one tensor) is asked of the library, see generic_weights.py
 from __future__ import annotations
 
 import contextlib
-import math
 import weakref
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +25,13 @@ from transformers.modeling_utils import LoadStateDictConfig
 from engine.events import LoadProgress
 from engine.models import hf_folder, hf_spec
 from engine.models.checkpoint import Checkpoint
+from engine.models.generic_disk import DiskLayers
 from engine.models.generic_errors import ours
-from engine.models.generic_files import FilesAtOnce, FilesInPieces
-from engine.models.generic_placement import DeviceMap, LayerWeights, device_map, read_when_run
+from engine.models.generic_files import FilesInPieces
+from engine.models.generic_placement import DeviceMap, device_map, read_when_run
 from engine.models.generic_runner import GenericRunner
 from engine.models.generic_weights import GenericWeights, Target
 from engine.models.strips import StripReader
-from engine.quant.arena import Arena, aligned
 from engine.quant.linear import DENSE_TYPES
 from engine.types import LoadPlan, ModelSpec
 
@@ -83,8 +82,8 @@ def load(plan: LoadPlan, checkpoint: Checkpoint) -> Generator[LoadProgress, None
                 set_param_for_module(model, name, tensor.to(places.device), weights.info, None)
             del made
             yield LoadProgress(0.03 + 0.94 * done / total, "weights")
-    disk = ours(spec, lambda: _finish(plan, model, weights, places, on_disk))
-    runner = GenericRunner(model, spec, disk.layer_bytes if disk else 0)
+    disk = ours(spec, lambda: _finish(spec, model, weights, places, on_disk))
+    runner = GenericRunner(model, spec, disk)
     weakref.finalize(runner, _release, model, disk).atexit = False
     return runner
 
@@ -153,8 +152,8 @@ def _plain(value: object) -> Any:
 
 
 def _finish(
-    plan: LoadPlan, model: Any, weights: GenericWeights, places: DeviceMap, on_disk: dict[int, list[Target]]
-) -> _Disk | None:
+    spec: ModelSpec, model: Any, weights: GenericWeights, places: DeviceMap, on_disk: dict[int, list[Target]]
+) -> DiskLayers | None:
     """What the library does behind the last weight: tie the head, compute the tables that no file holds. Then
     the layers on the disk, if there are any.
     """
@@ -166,7 +165,7 @@ def _finish(
     model._finalize_model_loading(model, settings, weights.info)
     if not on_disk:
         return None
-    disk = _Disk(plan, weights, max(_held_bytes(targets) for targets in on_disk.values()))
+    disk = DiskLayers(spec, weights, list(on_disk.values()))
     for index, targets in on_disk.items():
         layer = model.get_submodule(places.layer_name(index))
         read_when_run(layer, places.device, disk.layer(targets, f"{places.layer_name(index)}."))
@@ -180,46 +179,7 @@ def _expect(model: Any, name: str, dtype: torch.dtype) -> None:
     parameters[own] = Parameter(parameters[own].to(dtype), requires_grad=False)
 
 
-def _held_bytes(targets: Sequence[Target]) -> int:
-    """Bytes of a layer's weights in an arena."""
-    return sum(aligned(math.prod(target.shape) * target.dtype.itemsize) for target in targets)
-
-
-class _Disk:
-    """The files of a model whose layers are not all in memory, open for as long as it is loaded (a folder
-    that is moved or deleted meanwhile does no harm), and the memory that these layers take turns in.
-    """
-
-    def __init__(self, plan: LoadPlan, weights: GenericWeights, layer_bytes: int) -> None:
-        """``layer_bytes`` are those of the widest layer."""
-        self._weights = weights
-        self._checkpoint = Checkpoint(plan.model)
-        self._files = FilesAtOnce(self._checkpoint)
-        self._arena = Arena(layer_bytes)
-
-    @property
-    def layer_bytes(self) -> int:
-        """Bytes of the memory that stays for them."""
-        return self._arena.nbytes
-
-    def layer(self, targets: Sequence[Target], prefix: str) -> LayerWeights:
-        """The weights of a layer, whose names begin with ``prefix``."""
-        names = [name.removeprefix(prefix) for target in targets for name in target.names]
-        return LayerWeights(names, lambda: self._read(targets, prefix))
-
-    def _read(self, targets: Sequence[Target], prefix: str) -> dict[str, Tensor]:
-        self._arena.restart()  # one layer after another computes
-        made = self._weights.read_layer(targets, self._files, self._empty)
-        return {name.removeprefix(prefix): tensor for name, tensor in made.items()}
-
-    def _empty(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        return self._arena.take(math.prod(shape) * dtype.itemsize).view(dtype).view(shape)
-
-    def close(self) -> None:
-        self._checkpoint.close()
-
-
-def _release(model: Any, disk: _Disk | None) -> None:
+def _release(model: Any, disk: DiskLayers | None) -> None:
     """Give a model's memory back: its modules, hooks and the library's functions refer to each other in
     circles.
     """

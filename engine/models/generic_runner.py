@@ -17,6 +17,7 @@ from engine.kv.store import SlotStore
 from engine.models import generic_spec
 from engine.models.decoder import Segment
 from engine.models.generic_cache import GenericCache
+from engine.models.generic_disk import DiskLayers
 from engine.models.generic_errors import ours
 from engine.types import ModelSpec
 
@@ -25,14 +26,14 @@ class GenericRunner:
     """A language model of transformers. Segments are computed one after another, each by one pass of the
     model: their caches differ in length, and the library's masks are for lines of equal length.
 
-    ``layer_bytes`` are those of the memory that layers on the disk take turns in.
+    ``disk`` has the layers that are not in memory, if any are not.
     """
 
-    def __init__(self, model: Any, spec: ModelSpec, layer_bytes: int = 0) -> None:
+    def __init__(self, model: Any, spec: ModelSpec, disk: DiskLayers | None = None) -> None:
         assert spec.generic is not None
         self._model = model
         self._spec = spec
-        self._layer_bytes = layer_bytes
+        self._disk = disk
         self._is_stepwise = spec.generic.is_stepwise
         self._device = model.device
         asked = inspect.signature(model.forward).parameters
@@ -49,6 +50,11 @@ class GenericRunner:
     def capabilities(self) -> Capabilities:
         """What it can do, as its caches show it."""
         return generic_spec.capabilities(self.new_cache(1).can_trim)
+
+    @property
+    def disk_gbps(self) -> float | None:
+        """At which layers come from the disk, see `DiskLayers.gbps`; None where all are in memory."""
+        return self._disk.gbps if self._disk else None
 
     def new_cache(self, capacity: int) -> GenericCache:
         """An empty cache; its memory is taken with the first token."""
@@ -74,7 +80,7 @@ class GenericRunner:
         stored = self._model.state_dict(keep_vars=True).values()  # a tied head is in it twice
         held = {id(x): x.nbytes for x in stored if x.device.type != "meta"}
         tables = [x.nbytes for x in self._model.buffers() if id(x) not in held and x.device.type != "meta"]
-        return sum(held.values()), sum(tables) + self._layer_bytes
+        return sum(held.values()), sum(tables) + (self._disk.held_bytes if self._disk else 0)
 
     def _segment(self, segment: Segment) -> Tensor:
         """Logits of a segment's rows, of the last one, or of none: transformers makes one at least."""

@@ -15,7 +15,7 @@ from engine.errors import UnsupportedModelError
 from engine.foreign import printable, shown
 from engine.models import generic_layers
 from engine.models.fields import Feature, Fields, display_name
-from engine.models.generic_table import CLASSES, REFUSED, STEPWISE
+from engine.models.generic_table import CLASSES, REFUSED, STEPWISE, UNGATED
 from engine.types import ModelSpec, RopeSpec, TensorInfo
 from engine.words import mark, tr
 
@@ -40,6 +40,8 @@ _WIDTHS: tuple[str, ...] = (
 )
 _WIDTHS += ("shared_intermediate_size", "shared_expert_intermediate_size", "intermediate_size_mlp")
 _WIDTHS += ("moe_shared_expert_intermediate_size",)
+_ACTIVATIONS = ("activation_function", "hidden_act", "activation")
+_STEPWISE_ACTIVATIONS = ("gelu_new", "gelu_fast", "gelu_accurate")
 _UNKNOWN_CONTEXT = 4096  # of a model that does not say what it was trained for
 _EXPERT = re.compile(r"\bexperts?\b|block_sparse_moe\.(input|output)_linear|\.mlp\.(input|output)_linear")
 
@@ -105,13 +107,16 @@ def from_config(
         class_name=class_name,
         reason=reason,
         cache=cache,
-        capabilities=capabilities(not any(layer.has_state for layer in cache)),
+        capabilities=capabilities(all(layer.can_trim for layer in cache)),
         is_stepwise=model_type in STEPWISE,
         read_fraction=_read_fraction(fields, tensors),
         num_masks=generic_layers.num_masks(fields, model_type, num_layers),
         scan=generic_layers.scan(fields, model_type),
         latent=generic_layers.latent(fields),
         experts=_experts(fields, tensors),
+        heads=generic_layers.kinds_of_heads(fields, model_type, num_layers, heads),
+        inner_copies=_inner_copies(fields, model_type),
+        beside=generic_layers.beside(fields, model_type, num_layers),
     )
     return ModelSpec(
         path=str(folder),
@@ -199,6 +204,15 @@ def _read_fraction(fields: Fields, tensors: tuple[TensorInfo, ...]) -> float:
     of_experts = sum(tensor.nbytes for tensor in tensors if _EXPERT.search(tensor.name))
     left = of_experts * (1 - min(1.0, chosen / experts))
     return 1 - left / max(1, total)
+
+
+def _inner_copies(fields: Fields, model_type: str) -> int:
+    """Vectors that a feed-forward part holds at once. With no gate these are what goes into the activation
+    and what comes out, or four where transformers computes it in steps.
+    """
+    if model_type not in UNGATED:
+        return 3
+    return 4 if any(fields.get(name) in _STEPWISE_ACTIVATIONS for name in _ACTIVATIONS) else 2
 
 
 def _experts(fields: Fields, tensors: tuple[TensorInfo, ...]) -> Experts | None:

@@ -100,6 +100,15 @@ scores, and those before and behind the softmax, which is float32."""
 ALL_EXPERTS = frozenset({"llama4_text"})
 """Whose experts compute every row, whichever it chose."""
 
+FUSED = frozenset({"gpt_neox", "persimmon"})
+"""Whose queries, keys and values are parts of one product, which stays while they are used."""
+
+_UNGATED = """
+    biogpt codegen falcon gpt-sw3 gpt2 gpt_bigcode gpt_neo gpt_neox gptj opt persimmon phi starcoder2 xglm
+"""
+UNGATED = frozenset(_UNGATED.split())
+"""Whose feed-forward part has no gate."""
+
 _ROUTED = """
     axk1 axk2 beam deepseek_v3 deepseek_v32 dots1 dots3_note_text ernie4_5_moe exaone_moe glm4_moe
     glm4_moe_lite glm_moe_dsa hy_v3 mimo_v2_flash nemotron_h sarvam_mla sarvam_moe solar_open

@@ -67,6 +67,11 @@ class Target:
         return sum(source.tensor.nbytes for source in self.sources)
 
     @property
+    def source_names(self) -> list[str]:
+        """The tensors of the files that it is made of."""
+        return [source.tensor.name for source in self.sources]
+
+    @property
     def names(self) -> set[str]:
         """All tensors of the model that come of it."""
         patterns = self.rule.target_patterns if self.rule is not None else [self.name]

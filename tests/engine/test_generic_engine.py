@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine import disk_rate
 from engine.calibration import Calibration
 from engine.engine import Engine
 from engine.errors import UnsupportedModelError
-from engine.events import Finished, Loaded, LoadProgress
+from engine.events import Finished, Loaded
 from engine.fit.generic_bytes import layer_bytes
 from engine.fit.plan import plan
 from engine.fit.speed import step_s
 from engine.hardware.probe import probe
+from engine.models import generic_disk
 from engine.models.spec import read_spec
 from engine.types import GenerateRequest, LoadPlan, LoadSpec, Message, SamplingParams
 from tests.engine.models.generic_models import generic_folder
@@ -156,7 +156,7 @@ def test_a_model_with_layers_on_the_disk_answers_the_same(
     known: Calibration | None, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether the rate of the disk is measured for a calibration or waits for one."""
-    monkeypatch.setattr(disk_rate, "LEAST_BYTES", 1)
+    monkeypatch.setattr(generic_disk, "LEAST_BYTES", 1)
     expected = answer(loaded(folder)[0], "on disk").stats.token_ids
     poor, engine = make_poor_plan(folder, known), Engine()
     list(engine.load(poor))
@@ -169,13 +169,10 @@ def test_a_model_with_layers_on_the_disk_answers_the_same(
 def test_a_load_measures_the_disk_that_layers_come_from(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk_rate, "LEAST_BYTES", 1)
+    monkeypatch.setattr(generic_disk, "LEAST_BYTES", 1)
     path, poor = tmp_path / "kernel-times.json", make_poor_plan(folder, Calibration(read_gbps=10.0))
-    *told, end = Engine(kernel_times=path).load(poor)
+    *_, end = Engine(kernel_times=path).load(poor)
     assert isinstance(end, Loaded)
-    progress = [each for each in told if isinstance(each, LoadProgress)]
-    assert "disk" in [each.phase for each in progress]
-    assert [each.fraction for each in progress] == sorted(each.fraction for each in progress)
     known = end.plan.hardware.calibration
     assert known is not None and known.disk_gbps is not None and known.disk_gbps > 0
     assert probe(path).calibration == known

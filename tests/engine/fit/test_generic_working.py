@@ -69,6 +69,21 @@ KINDS: dict[str, dict[str, Any]] = {
     "kimi_linear": kda(4, 32),
     "jamba": {"mamba_d_state": 16, "mamba_dt_rank": 16},
     "mamba": {"state_size": 16, "intermediate_size": 512, "time_step_rank": 16},
+    "gpt2": {"num_key_value_heads": 8, "intermediate_size": 1024},
+    "gpt_neox": {"num_key_value_heads": 8},
+    "opt": {"num_key_value_heads": 8, "ffn_dim": 512},
+    "gemma3n_text": {
+        "num_hidden_layers": 6,
+        "num_kv_shared_layers": 2,
+        "layer_types": ["sliding_attention", "full_attention"] * 3,
+        "hidden_size_per_layer_input": 32,
+        "vocab_size_per_layer_input": 259,
+        "laurel_rank": 8,
+        "intermediate_size": [512] * 6,
+        "activation_sparsity_pattern": [0.0] * 6,
+    },
+    "gemma4_text": {"hidden_size_per_layer_input": 32, "head_dim": 32, "global_head_dim": 64},
+    "gemma4_unified_text": {"head_dim": 32, "global_head_dim": 128},
 }
 """What is made wider of some, so that the layers that give a kind its name are the widest of it."""
 
@@ -116,6 +131,13 @@ def test_every_kind_takes_what_was_planned(name: str, tmp_path: Path) -> None:
     check(tmp_path / "m", name)
 
 
+@pytest.mark.parametrize(
+    "name", ["gpt2", "gpt_neox", "opt", "gemma3n_text", "gemma4_text", "gemma4_unified_text"]
+)
+def test_what_layers_have_beside_the_usual_parts_is_planned(name: str, tmp_path: Path) -> None:
+    check(tmp_path / "m", name)
+
+
 @pytest.mark.parametrize("rows", [8, 64])
 @pytest.mark.parametrize("name", [*GENERIC, *MORE])
 def test_short_pieces_take_what_was_planned(rows: int, name: str, tmp_path: Path) -> None:
@@ -156,6 +178,11 @@ def test_long_contexts_take_what_was_planned(name: str, tmp_path: Path) -> None:
         ("jamba", {"mamba_d_state": 4, "mamba_expand": 4}),
         ("jamba", {"context": 8192}),
         ("mamba", {"state_size": 4}),
+        ("gemma3n_text", {"altup_num_inputs": 2, "hidden_size_per_layer_input": 128}),
+        (
+            "gemma4_unified_text",
+            {"num_key_value_heads": 4, "num_global_key_value_heads": 2, "attention_k_eq_v": True},
+        ),
     ],
 )
 def test_other_sizes_take_what_was_planned(name: str, changes: dict[str, Any], tmp_path: Path) -> None:

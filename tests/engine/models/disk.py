@@ -23,6 +23,7 @@ class Disk:
         self.fails_at: int | None = None
         self.before_read: Callable[[int], None] = lambda number: None
         self.sizes: list[int] = []
+        self.places: list[int] = []  # where in its file each read began
         self.waiting = threading.Semaphore(0)  # counts the reads that have begun to hang
         self._free = threading.Event()
         self._lock = threading.Lock()
@@ -42,6 +43,7 @@ class Disk:
     def _read(self, descriptor: int, views: list[memoryview], offset: int) -> int:
         with self._lock:
             self.sizes.append(0)
+            self.places.append(offset)
             number = len(self.sizes)
         self.before_read(number)
         if number == self.fails_at:
