@@ -67,7 +67,7 @@ _DRAFTING = (
 _BASES = {
     "measured": mark("Predicted from what was measured of this computer."),
     "corrected": mark("Predicted from what was measured of this computer and of real answers."),
-    "default": mark("Predicted from typical values: nothing was measured of this computer yet."),
+    "default": mark("Predicted from typical values: what this model computes with was not measured here."),
 }
 
 

@@ -73,6 +73,13 @@ def make_spec(path: str = "/models/tiny.gguf", trained_context: int = 4096) -> M
     )
 
 
+def measured_at(read_gbps: float, when: float = 0.0) -> Calibration:
+    """A machine of which all kernels were measured, and were as is typical at that bandwidth."""
+    from engine.fit.speed_defaults import machine_default
+
+    return replace(machine_default(HARDWARE, read_gbps), reads=(), when=when)
+
+
 def make_plan(path: str = "/models/tiny.gguf", **wish: object) -> LoadPlan:
     from engine.fit.plan import plan
 

@@ -2933,8 +2933,8 @@
         <translation>Vorhersage aus Messungen an diesem Computer und an echten Antworten.</translation>
     </message>
     <message>
-        <source>Predicted from typical values: nothing was measured of this computer yet.</source>
-        <translation>Vorhersage aus typischen Werten: An diesem Computer wurde noch nichts gemessen.</translation>
+        <source>Predicted from typical values: what this model computes with was not measured here.</source>
+        <translation>Vorhergesagt aus typischen Werten: Womit dieses Modell rechnet, wurde hier nicht gemessen.</translation>
     </message>
     <message>
         <source>File {bits}-bit</source>

@@ -15,7 +15,7 @@ from engine.calibration import Calibration
 from engine.events import AnswerStats, StepStats
 from engine.fit.preference import reading_tps
 from engine.fit.speed import prefill_s, step_bytes, step_s
-from tests.fakes import make_plan
+from tests.fakes import make_plan, measured_at
 from ui.gauge_values import SpeedView
 from ui.latency import NUM_STEPS
 
@@ -148,7 +148,7 @@ def test_drafts_and_why_there_are_none_reach_the_window(chats: Chats) -> None:
 
 
 PLAN = make_plan()
-CALIBRATED = replace(PLAN, hardware=replace(PLAN.hardware, calibration=Calibration(20.0, when=1.0)))
+CALIBRATED = replace(PLAN, hardware=replace(PLAN.hardware, calibration=measured_at(20.0, when=1.0)))
 
 
 def full_end(tps: float, tokens: int = 40) -> AnswerStats:

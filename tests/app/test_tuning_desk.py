@@ -12,13 +12,12 @@ from pytestqt.qtbot import QtBot
 from app import draft_choice, model_choice, settings
 from app.draft_choice import DraftChoice
 from app.room import Room
-from engine.calibration import Calibration
 from engine.errors import MemoryLimitError
 from engine.events import Calibrated, Loaded, LoadProgress
 from engine.fit.plan import without_draft
 from engine.types import LoadPlan
 from tests.app.program import MODEL, Desk
-from tests.fakes import HARDWARE, FakeEngine, make_spec
+from tests.fakes import HARDWARE, FakeEngine, make_spec, measured_at
 from ui.tuning_values import TuningView
 from ui.values import ModelState
 
@@ -269,7 +268,7 @@ def test_a_wish_that_cannot_be_is_refused_in_words_and_the_old_one_stays(desk: D
 def test_what_was_measured_of_the_machine_changes_every_prediction(desk: Desk) -> None:
     wait_for_heat(desk)
     before = tuning(desk)
-    desk.program.engine.events.emit((Calibrated(Calibration(read_gbps=1.0)),))
+    desk.program.engine.events.emit((Calibrated(measured_at(1.0)),))
     desk.wait(lambda: tuning(desk).heat is not None and tuning(desk).heat != before.heat)
     verdict, old = tuning(desk).verdict, before.verdict
     assert verdict is not None and old is not None
