@@ -130,7 +130,6 @@ class Engine:
         plan, draft, no_draft = yield from self._with_draft(plan, text)
         with torch.inference_mode():
             store = runner.new_store(plan.context, plan.prefill_piece, plan.max_sequences)
-        heap.trim()  # of what reading the files took on the way
         yield from saying(self._warming_up(plan, runner, store), LoadProgress(0.99, "first step"))
         if isinstance(runner, ReadsDisk) and runner.disk_gbps is not None:
             plan = self._speed.with_disk(plan, runner.disk_gbps)
