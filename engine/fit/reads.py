@@ -40,7 +40,6 @@ class Reads:
 
     held: tuple[tuple[str, int], ...]
     gpu_bytes: int = 0
-    disk_bytes: int = 0
 
     @property
     def ram_bytes(self) -> int:
@@ -48,14 +47,14 @@ class Reads:
 
     @property
     def total(self) -> int:
-        return self.ram_bytes + self.gpu_bytes + self.disk_bytes
+        return self.ram_bytes + self.gpu_bytes
 
     def without(self, other: Reads) -> Reads:
         """The same but for what the other one reads."""
         held = Counter(dict(self.held))
         held.subtract(dict(other.held))
         left = tuple((name, nbytes) for name, nbytes in held.items() if nbytes)
-        return Reads(left, self.gpu_bytes - other.gpu_bytes, self.disk_bytes - other.disk_bytes)
+        return Reads(left, self.gpu_bytes - other.gpu_bytes)
 
 
 def reads_of(made: LoadPlan) -> Reads:
@@ -110,16 +109,9 @@ def kv_read_bytes(made: LoadPlan, tokens: int) -> int:
 
 
 def _generic_reads(made: LoadPlan) -> Reads:
-    """Of the experts only those that are chosen; a layer on the disk comes as a whole."""
-    spec, generic = made.model, made.model.generic
-    assert generic is not None
-    total = generic_bytes.read_bytes(spec, made.format)
-    if made.device != CPU:
-        return Reads((), total)
-    layers = generic_bytes.layer_bytes(spec, made.format)
-    on_disk = sum(layers[len(layers) - made.disk_layers :]) if made.disk_layers else 0
-    near = max(0, total - int(on_disk * generic.read_fraction))
-    return Reads(((made.format, near),), disk_bytes=on_disk)
+    """Of the experts only those that are chosen. What comes from the disk is read in memory then."""
+    total = generic_bytes.read_bytes(made.model, made.format)
+    return Reads((), total) if made.device != CPU else Reads(((made.format, total),))
 
 
 @lru_cache(maxsize=64)  # a slider asks for the same model again and again

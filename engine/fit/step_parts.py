@@ -169,13 +169,8 @@ def _by_rows(curve: Curve, rows: int) -> float:
 
 
 def _away_s(made: LoadPlan, reads: Reads, kv_bytes: int, known: Calibration) -> float:
-    """Seconds of what a GPU reads, and of layers on the disk: they come into memory as the files have them,
-    and what a token uses of them is read there.
-    """
+    """Seconds of what a GPU reads, and of what comes from the disk into memory, as the files have it."""
     disk_s = disk_bytes(made.model, made.disk_layers) / 1e9 / (known.disk_gbps or DISK_GBPS)
-    if made.model.generic is not None:
-        used = int(made.model.generic.read_fraction * reads.disk_bytes)
-        disk_s += sum(Speeds(made, known).weights_s(Reads(((made.format, used),)), 1, 1.0))
     if made.device == CPU:
         return disk_s
     gbps = DEVICE_GBPS.get(made.device.partition(":")[0], DEVICE_GBPS["mps"])

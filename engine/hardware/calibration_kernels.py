@@ -22,6 +22,7 @@ from engine.quant.linear import DENSE_TYPES, product_of_rows
 COLS, ROWS = 1536, 576  # of SmolLM2-135M's `down`; it is stacked to a size that pays for a call
 ROW_COUNTS = (1, 2, 4, 8, 16, 32, 64, 256)  # of the input
 MOST_READ = 96 << 20  # of one run from memory: a short one is mostly its beginning and end
+_LARGE_ROWS = 64  # more are multiplied with a small matrix: that takes long enough for a call not to count
 _STOCK_FEW = 8  # rows of torch's product of a dense matrix with vectors, see engine.quant.linear
 ODD = 1.25  # times as quick or slow as the usual kernel of ours, none really is
 NATIVE_HOMES = ("int4", "int8", "int4k", "int6h", "bf16", "int4z", "f32", "int5k", "int5", "int4h", "int5z")
@@ -136,7 +137,7 @@ def _trials(name: str, memory: Memory, plain: PlainReads, cached_bytes: int, thr
     is_dense = large.format in DENSE_TYPES
     many_bytes = large.nbytes if is_dense else small.nbytes
     made = KernelTrials(name, large.nbytes, many_bytes, reading, with_rows)
-    most = MAX_ROWS if made.is_native or not is_dense else _STOCK_FEW
+    most = _LARGE_ROWS if not is_dense else MAX_ROWS if made.is_native else _STOCK_FEW
     for rows in ROW_COUNTS:
         if rows <= most:
             made.few[rows] = _again(large, rows)
