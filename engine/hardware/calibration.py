@@ -21,7 +21,7 @@ from engine.hardware.calibration_kernels import (
     kernel_trials,
     overlap_of,
     plain_reads,
-    usual_ratio,
+    usual_ns,
 )
 from engine.hardware.calibration_passes import KV, AttentionTrials, PassTrials
 from engine.hardware.calibration_trials import ROUNDS, PlainReads, QuickestRun, Trial, sampling
@@ -143,7 +143,8 @@ def _draw_trial() -> QuickestRun:
 
 
 def _result(made: _Trials, gbps: float, threads: int, when: float) -> Calibration:
-    usual, overlap = usual_ratio(made.kernels), overlap_of(made.kernels, gbps)
+    overlap = overlap_of(made.kernels, gbps)
+    usual = usual_ns(made.kernels, gbps, overlap)
     kernels = _known(each.speed(gbps, usual, overlap) for each in made.kernels)
     passes = _known(each.speed(kernels, gbps, overlap) for each in made.passes)
     far_ns = {each.runner: each.far_ns(gbps, overlap) for each in made.attention if each.far}

@@ -24,7 +24,7 @@ ROW_COUNTS = (1, 2, 4, 8, 16, 32, 64, 256)  # of the input
 MOST_READ = 96 << 20  # of one run from memory: a short one is mostly its beginning and end
 _LARGE_ROWS = 64  # more are multiplied with a small matrix: that takes long enough for a call not to count
 _STOCK_FEW = 8  # rows of torch's product of a dense matrix with vectors, see engine.quant.linear
-ODD = 1.25  # times as quick or slow as the usual kernel of ours, none really is
+ODD = 1.5  # times as quick or slow at reading as the usual kernel of ours, none really is
 NATIVE_HOMES = ("int4", "int8", "int4k", "int6h", "bf16", "int4z", "f32", "int5k", "int5", "int4h", "int5z")
 _PAIRED = tuple(f"decodeck {held} " for held in NATIVE_HOMES[:5])
 PAIRED_ROWS = 8  # whose arithmetic takes about as long as reading does
@@ -53,9 +53,19 @@ class KernelTrials:
     def is_native(self) -> bool:
         return self.name.startswith("decodeck ")
 
-    def speed(self, read_gbps: float, usual: float | None, overlap: float) -> KernelSpeed | None:
-        """What was measured; None where it was not sampled. ``usual`` is the ratio of the middle one of our
-        kernels, which keeps what disturbed one of them within reason.
+    def reading_ns(self, read_gbps: float, overlap: float) -> float | None:
+        """Nanoseconds to have a byte from memory, without the arithmetic; None where it was not sampled, or
+        where arithmetic alone takes as long.
+        """
+        one = self.few.get(1)
+        if one is None or not one.is_known or not self.from_memory.is_known:
+            return None
+        return alone(self.from_memory.ratio / read_gbps, 1e9 * one.least_s / self.nbytes, overlap) or None
+
+    def speed(self, read_gbps: float, usual_ns: float | None, overlap: float) -> KernelSpeed | None:
+        """What was measured; None where it was not sampled. ``usual_ns`` is what the middle one of our
+        kernels takes to have a byte from memory: they hardly differ in that, and each was sampled for a
+        moment, so half of a difference is believed, up to a limit.
         """
         few, many = (
             {rows: 1e9 * trial.least_s / nbytes for rows, trial in trials.items() if trial.is_known}
@@ -63,11 +73,10 @@ class KernelTrials:
         )
         if 1 not in few or not self.from_memory.is_known:
             return None
-        ratio = self.from_memory.ratio
-        if usual is not None and self.is_native:
-            ratio = min(usual * ODD, max(usual / ODD, ratio))
-        reading = alone(ratio / read_gbps, few[1], overlap)
-        return KernelSpeed(self.name, reading or ratio / read_gbps, rising(few | many))
+        reading = self.reading_ns(read_gbps, overlap) or self.from_memory.ratio / read_gbps
+        if usual_ns is not None and self.is_native:
+            reading = (usual_ns * min(usual_ns * ODD, max(usual_ns / ODD, reading))) ** 0.5
+        return KernelSpeed(self.name, reading, rising(few | many))
 
 
 def overlap_of(trials: Iterable[KernelTrials], read_gbps: float) -> float:
@@ -93,10 +102,13 @@ def _by_rows(trials: KernelTrials) -> tuple[float, float, float, float] | None:
     return to_ns * one.least_s, to_ns * some.least_s, trials.from_memory.ratio, far.ratio
 
 
-def usual_ratio(trials: Iterable[KernelTrials]) -> float | None:
-    """That of the middle one of our kernels; None where none was sampled."""
-    ratios = [each.from_memory.ratio for each in trials if each.is_native and each.from_memory.is_known]
-    return median(ratios) if ratios else None
+def usual_ns(trials: Iterable[KernelTrials], read_gbps: float, overlap: float) -> float | None:
+    """Nanoseconds that the middle one of our kernels takes to have a byte from memory; None where none was
+    sampled.
+    """
+    found = [each.reading_ns(read_gbps, overlap) for each in trials if each.is_native]
+    known = [each for each in found if each is not None]
+    return median(known) if known else None
 
 
 def plain_reads(memory: Memory) -> PlainReads:

@@ -175,10 +175,10 @@ def test_one_kernel_is_not_believed_to_be_far_from_the_others() -> None:
     made = [
         trials(name, ratio) for name, ratio in (("int4", 0.4), ("int8", 0.8), ("bf16", 1.0), ("f32", 9.0))
     ]
-    usual = calibration_kernels.usual_ratio(made)
-    assert usual == pytest.approx(0.9)
+    usual = calibration_kernels.usual_ns(made, 10.0, 2.0)
+    assert usual is not None and 10 * usual == pytest.approx(0.9, rel=1e-3)
     speeds = [each.speed(10.0, usual, 2.0) for each in made]
     odd = calibration_kernels.ODD
     assert [each and 10 * each.memory_ns for each in speeds] == [
-        pytest.approx(ratio, rel=1e-3) for ratio in (0.9 / odd, 0.8, 1.0, 0.9 * odd)
+        pytest.approx((0.9 * ratio) ** 0.5, rel=1e-3) for ratio in (0.9 / odd, 0.8, 1.0, 0.9 * odd)
     ]
