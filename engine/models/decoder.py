@@ -26,7 +26,7 @@ from engine.models.rotary import Rotary, rotate
 from engine.native import step
 from engine.native.library import NativeLibrary
 from engine.native.packer import NativePacker
-from engine.quant.linear import Embedding, Linear, products
+from engine.quant.linear import Embedding, Linear, biased_products
 from engine.types import ModelSpec, RopeSpec
 from engine.words import tr
 
@@ -348,7 +348,7 @@ class Decoder:
 
     def _mlp(self, layer: Layer, x: Tensor, shared: _Pass) -> Tensor:
         h = self._norm(x, layer.mlp_norm, shared.dtype)
-        both = _side_by_side(layer.gate_up, h, layer.gate_up_bias)
+        both = biased_products(layer.gate_up, h, layer.gate_up_bias)
         gate, up = both if len(both) == 2 else both[0].chunk(2, dim=-1)
         if self._options.activation == "gelu_tanh":
             h = F.gelu(gate, approximate="tanh").mul_(up)
@@ -359,7 +359,7 @@ class Decoder:
     def _attention(self, index: int, layer: Layer, x: Tensor, shared: _Pass) -> Tensor:
         """What the layer's attention adds to x [rows, hidden]; appends its keys and values to the caches."""
         spec, options, heads = self._spec, self._layers[index], self._spec.num_heads
-        parts = _side_by_side(layer.qkv, self._norm(x, layer.attention_norm, shared.dtype), layer.qkv_bias)
+        parts = biased_products(layer.qkv, self._norm(x, layer.attention_norm, shared.dtype), layer.qkv_bias)
         qkv = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
         qkv = qkv.view(-1, heads + 2 * spec.num_kv_heads, spec.head_dim)
         turned, values = qkv[:, : heads + spec.num_kv_heads], qkv[:, heads + spec.num_kv_heads :]
@@ -392,16 +392,3 @@ def _wanted_rows(x: Tensor, segments: list[Segment]) -> Tensor:
         wanted.append(slice(end - segment.num_logits, end))
         start = end
     return x[wanted[0]] if len(wanted) == 1 else torch.cat([x[rows] for rows in wanted])
-
-
-def _side_by_side(linears: tuple[Linear, ...], h: Tensor, bias: Tensor | None) -> list[Tensor]:
-    """The products of one input, and their common bias added."""
-    plain = products(linears, h)
-    if bias is None:
-        return plain
-    added, start = [], 0
-    for product in plain:
-        end = start + product.shape[-1]
-        added.append((product + bias[start:end]).to(h.dtype))
-        start = end
-    return added

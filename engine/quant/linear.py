@@ -204,3 +204,16 @@ def products(linears: Sequence[Linear], x: Tensor) -> list[Tensor]:
     if len(quantized) < len(linears):
         return [linear(x) for linear in linears]
     return quantized[0].with_others(quantized[1:], x)
+
+
+def biased_products(linears: Sequence[Linear], h: Tensor, bias: Tensor | None) -> list[Tensor]:
+    """The products of one input, and their common bias added."""
+    plain = products(linears, h)
+    if bias is None:
+        return plain
+    added, start = [], 0
+    for product in plain:
+        end = start + product.shape[-1]
+        added.append((product + bias[start:end]).to(h.dtype))
+        start = end
+    return added
