@@ -136,7 +136,5 @@ class GenericOptions:
     latent: Latent | None = None  # None: keys and values are kept as they are
     experts: Experts | None = None
     heads: tuple[tuple[int, int], ...] = ()  # where layers differ: heads of keys and values, numbers of one
-    inner_copies: int = (
-        3  # of the widest vector of a feed-forward part: the gate, the input and their product
-    )
+    inner_copies: int = 3  # of a feed-forward part's widest vector: the gate, the input and their product
     beside: int = 0  # numbers of a token that all layers have beside the residual stream

@@ -169,18 +169,18 @@ class CopiesMeasurement:
     def _step(self, copies: list[_Copy]) -> float:
         """The likeliest next token of every copy; seconds."""
         started = self._clock()
-        chosen = self._forward([(copy, [copy.next_id]) for copy in copies]).argmax(dim=-1).tolist()
+        logits = self._forward([Segment(copy.cache, [copy.next_id]) for copy in copies])
+        chosen = logits.argmax(dim=-1).tolist()
         for copy, token in zip(copies, chosen, strict=True):
             copy.next_id = token
         return self._clock() - started
 
     def _read(self, copy: _Copy, ids: list[int], is_last: bool) -> None:
         """A piece of the prompt, and behind the last one the likeliest next token."""
-        with torch.inference_mode():
-            logits = self._runner.forward([Segment(copy.cache, ids, wants_logits=is_last)])
+        logits = self._forward([Segment(copy.cache, ids, wants_logits=is_last)])
         if is_last:
             copy.next_id = int(logits.argmax())
 
-    def _forward(self, pieces: list[tuple[_Copy, list[int]]]) -> Tensor:
+    def _forward(self, segments: list[Segment]) -> Tensor:
         with torch.inference_mode():
-            return self._runner.forward([Segment(copy.cache, ids) for copy, ids in pieces])
+            return self._runner.forward(segments)

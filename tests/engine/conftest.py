@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
+import torch
 
 from engine.native import library
 from engine.native.library import NativeLibrary
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Tiny products gain nothing from a team, which waits for its slowest member on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

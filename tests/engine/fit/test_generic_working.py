@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ from engine.waiting import drained
 from tests.engine.models.generic_models import GENERIC, MORE, loading, plan_for
 from tests.engine.peak import peak_bytes
 from tests.engine.tiny import tiny_folder
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 CONTEXT = 1024
 WIDE = {  # enough for what grows with the sizes to be most of it
@@ -86,14 +87,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "gemma4_unified_text": {"head_dim": 32, "global_head_dim": 128},
 }
 """What is made wider of some, so that the layers that give a kind its name are the widest of it."""
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def held_at_most(runner: Runner, context: int, rows: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,6 +31,8 @@ from tests.engine.tiny import oracle_logits
 
 __all__ = ["disk"]
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 WITH_STATE = {"granitemoehybrid", "lfm2"}
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
@@ -40,15 +41,6 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     home = tmp_path_factory.mktemp("generic")
     return {name: generic_folder(home / name, name) for name in GENERIC}
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Products this small gain nothing from a team, which waits for its slowest member on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(params=GENERIC)
